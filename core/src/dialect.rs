@@ -1,0 +1,161 @@
+//! One generic body, SQL per engine.
+
+use std::future::Future;
+
+use sqlx::query::Query;
+use sqlx::{Database, Pool};
+
+use crate::error_class::ErrorClass;
+use crate::migrations::{Migration, MigrationError};
+use crate::statement::{Row, Statement};
+
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+/// The SQL engines that have a dialect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Engine {
+    /// PostgreSQL 13 or later.
+    Postgres,
+    /// SQLite 3.35 or later.
+    Sqlite,
+}
+
+/// An SQL engine that leastlock supports. Sealed: implemented for `sqlx::Postgres` and `sqlx::Sqlite`, each behind the
+/// feature of its name.
+///
+/// Generic application code needs this bound only: `async fn place<DB: Dialect>(tx: &mut Transaction<'_, DB>)`.
+///
+/// # Contract
+/// - [`BEGIN_WRITE`](Self::BEGIN_WRITE) opens a transaction in which a later write cannot fail because another writer came
+///   between (SQLite), at READ COMMITTED whatever the server's default is (PostgreSQL).
+/// - Every method runs exactly the statement given, once, on the connection given.
+pub trait Dialect: Database + sealed::Sealed {
+    /// Which engine this is.
+    const ENGINE: Engine;
+
+    /// The statement that begins a transaction of the library's own that will write.
+    const BEGIN_WRITE: &'static str;
+
+    /// The meaning of the engine's error code.
+    fn classify_code(code: &str) -> ErrorClass;
+
+    /// Runs a statement; answers the number of rows changed.
+    fn run(
+        connection: &mut Self::Connection,
+        statement: Statement<'_>,
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+
+    /// Runs a statement; answers its rows.
+    fn fetch(
+        connection: &mut Self::Connection,
+        statement: Statement<'_>,
+    ) -> impl Future<Output = Result<Vec<Row<Self>>, sqlx::Error>> + Send;
+
+    /// Runs a caller's sqlx query; answers the number of rows changed.
+    fn run_query<'q>(
+        connection: &'q mut Self::Connection,
+        query: Query<'q, Self, Self::Arguments>,
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send + 'q;
+
+    /// Runs a caller's sqlx query; answers its first row.
+    fn fetch_query<'q>(
+        connection: &'q mut Self::Connection,
+        query: Query<'q, Self, Self::Arguments>,
+    ) -> impl Future<Output = Result<Option<Row<Self>>, sqlx::Error>> + Send + 'q;
+
+    /// Makes the open transaction of this connection unable to commit: until it is rolled back, either every further
+    /// statement or the `COMMIT` itself fails.
+    fn poison(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Reads a text column, `None` for NULL.
+    fn text(row: &Self::Row, index: usize) -> Result<Option<String>, sqlx::Error>;
+
+    /// Reads an integer column, `None` for NULL.
+    fn int(row: &Self::Row, index: usize) -> Result<Option<i64>, sqlx::Error>;
+
+    /// Reads a bytes column, `None` for NULL.
+    fn bytes(row: &Self::Row, index: usize) -> Result<Option<Vec<u8>>, sqlx::Error>;
+
+    /// Reads (version, checksum) pairs of a migration history.
+    fn history(
+        connection: &mut Self::Connection,
+        sql: String,
+    ) -> impl Future<Output = Result<Vec<(i64, Vec<u8>)>, sqlx::Error>> + Send;
+
+    /// Applies migrations that the history table `table` does not name yet.
+    fn migrate(
+        pool: &Pool<Self>,
+        table: &'static str,
+        migrations: &'static [Migration],
+    ) -> impl Future<Output = Result<(), MigrationError>> + Send;
+}
+
+mod sealed {
+    use sqlx::Database;
+
+    /// Keeps [`Dialect`](super::Dialect) closed, so that a statement can be added without breaking anybody.
+    pub trait Sealed: Database {}
+}
+
+/// The parts of a dialect whose text is the same for every engine and only the driver's types differ. The engine's module
+/// has a function `prepare` that binds the parameters.
+macro_rules! driver_methods {
+    () => {
+        async fn run(connection: &mut Self::Connection, statement: Statement<'_>) -> Result<u64, sqlx::Error> {
+            Ok(prepare(statement)?.execute(connection).await?.rows_affected())
+        }
+
+        async fn fetch(
+            connection: &mut Self::Connection,
+            statement: Statement<'_>,
+        ) -> Result<Vec<Row<Self>>, sqlx::Error> {
+            Ok(prepare(statement)?.fetch_all(connection).await?.into_iter().map(Row).collect())
+        }
+
+        async fn run_query<'q>(
+            connection: &'q mut Self::Connection,
+            query: Query<'q, Self, Self::Arguments>,
+        ) -> Result<u64, sqlx::Error> {
+            Ok(query.execute(connection).await?.rows_affected())
+        }
+
+        async fn fetch_query<'q>(
+            connection: &'q mut Self::Connection,
+            query: Query<'q, Self, Self::Arguments>,
+        ) -> Result<Option<Row<Self>>, sqlx::Error> {
+            Ok(query.fetch_optional(connection).await?.map(Row))
+        }
+
+        fn text(row: &Self::Row, index: usize) -> Result<Option<String>, sqlx::Error> {
+            sqlx::Row::try_get(row, index)
+        }
+
+        fn int(row: &Self::Row, index: usize) -> Result<Option<i64>, sqlx::Error> {
+            sqlx::Row::try_get(row, index)
+        }
+
+        fn bytes(row: &Self::Row, index: usize) -> Result<Option<Vec<u8>>, sqlx::Error> {
+            sqlx::Row::try_get(row, index)
+        }
+
+        async fn history(connection: &mut Self::Connection, sql: String) -> Result<Vec<(i64, Vec<u8>)>, sqlx::Error> {
+            sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(connection).await
+        }
+
+        async fn migrate(
+            pool: &Pool<Self>,
+            table: &'static str,
+            migrations: &'static [Migration],
+        ) -> Result<(), MigrationError> {
+            crate::migrations::migrator(table, migrations)
+                .run(pool)
+                .await
+                .map_err(|source| MigrationError::Apply { table, source })
+        }
+    };
+}
+use driver_methods;

@@ -1,0 +1,79 @@
+//! PostgreSQL 13 or later.
+
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{Pool, Postgres};
+
+use super::{Dialect, Engine, driver_methods, sealed};
+use crate::error_class::ErrorClass;
+use crate::migrations::{Migration, MigrationError};
+use crate::statement::{Param, Row, Statement};
+
+/// Fails by design; an aborted transaction refuses every further statement, and its `COMMIT` is a `ROLLBACK`.
+const POISON: &str = include_str!("../sql/postgres/poison.sql");
+
+impl sealed::Sealed for Postgres {}
+
+impl Dialect for Postgres {
+    const ENGINE: Engine = Engine::Postgres;
+    const BEGIN_WRITE: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+    fn classify_code(code: &str) -> ErrorClass {
+        match code {
+            "40001" => ErrorClass::SerializationFailure,
+            "40P01" => ErrorClass::Deadlock,
+            "55P03" => ErrorClass::LockTimeout,
+            "57014" => ErrorClass::StatementTimeout,
+            "23505" => ErrorClass::UniqueViolation,
+            // idle_in_transaction_session_timeout, the other session time-outs, and the administrator's commands
+            "25P03" | "25P04" | "57P01" | "57P02" | "57P03" | "57P05" => ErrorClass::ConnectionLost,
+            code if code.starts_with("08") => ErrorClass::ConnectionLost,
+            _ => ErrorClass::Other,
+        }
+    }
+
+    async fn poison(connection: &mut Self::Connection) -> Result<(), sqlx::Error> {
+        match sqlx::raw_sql(POISON).execute(connection).await {
+            Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("LL001") => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => Err(sqlx::Error::Protocol("a statement that always fails did not fail".into())),
+        }
+    }
+
+    driver_methods!();
+}
+
+fn prepare(statement: Statement<'_>) -> Result<Query<'static, Postgres, PgArguments>, sqlx::Error> {
+    let mut query = sqlx::query(statement.sql);
+    for param in statement.params {
+        query = match param {
+            Param::Text(value) => query.bind(value),
+            Param::Bytes(value) => query.bind(value),
+            Param::Int(value) => query.bind(value),
+            Param::IntArray(values) => query.bind(values),
+            Param::TextArray(values) => query.bind(values),
+        };
+    }
+    Ok(query)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_the_manual_have_their_class() {
+        for (code, class) in [
+            ("40001", ErrorClass::SerializationFailure),
+            ("40P01", ErrorClass::Deadlock),
+            ("55P03", ErrorClass::LockTimeout),
+            ("57014", ErrorClass::StatementTimeout),
+            ("23505", ErrorClass::UniqueViolation),
+            ("25P03", ErrorClass::ConnectionLost),
+            ("08006", ErrorClass::ConnectionLost),
+            ("42601", ErrorClass::Other),
+        ] {
+            assert_eq!(Postgres::classify_code(code), class, "{code}");
+        }
+    }
+}

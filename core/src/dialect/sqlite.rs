@@ -1,0 +1,78 @@
+//! SQLite 3.35 or later.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Pool, Sqlite};
+
+use super::{Dialect, Engine, driver_methods, sealed};
+use crate::error_class::ErrorClass;
+use crate::migrations::{Migration, MigrationError};
+use crate::statement::{Param, Row, Statement};
+
+impl sealed::Sealed for Sqlite {}
+
+impl Dialect for Sqlite {
+    const ENGINE: Engine = Engine::Sqlite;
+    const BEGIN_WRITE: &'static str = "BEGIN IMMEDIATE";
+
+    fn classify_code(code: &str) -> ErrorClass {
+        // The low byte is the primary result code ("Result and Error Codes", section 2 of SQLite's manual).
+        match code.parse::<i32>() {
+            Ok(517) => ErrorClass::SerializationFailure,
+            Ok(2067 | 1555) => ErrorClass::UniqueViolation,
+            Ok(extended) if matches!(extended & 0xff, 5 | 6) => ErrorClass::Busy,
+            _ => ErrorClass::Other,
+        }
+    }
+
+    /// SQLite has no aborted state, so a commit hook refuses the `COMMIT`; the rollback that follows lifts it. Hooks that
+    /// the application had set on this connection are replaced.
+    async fn poison(connection: &mut Self::Connection) -> Result<(), sqlx::Error> {
+        let poisoned = Arc::new(AtomicBool::new(true));
+        let lifted = Arc::clone(&poisoned);
+        let mut handle = connection.lock_handle().await?;
+        handle.set_commit_hook(move || !poisoned.load(Ordering::SeqCst));
+        handle.set_rollback_hook(move || lifted.store(false, Ordering::SeqCst));
+        Ok(())
+    }
+
+    driver_methods!();
+}
+
+fn prepare(statement: Statement<'_>) -> Result<Query<'static, Sqlite, SqliteArguments>, sqlx::Error> {
+    let mut query = sqlx::query(statement.sql);
+    for param in statement.params {
+        query = match param {
+            Param::Text(value) => query.bind(value.map(str::to_owned)),
+            Param::Bytes(value) => query.bind(value.map(<[u8]>::to_vec)),
+            Param::Int(value) => query.bind(value),
+            Param::IntArray(_) | Param::TextArray(_) => {
+                return Err(sqlx::Error::Encode("SQLite has no arrays".into()));
+            }
+        };
+    }
+    Ok(query)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_the_manual_have_their_class() {
+        for (code, class) in [
+            ("5", ErrorClass::Busy),
+            ("261", ErrorClass::Busy),
+            ("6", ErrorClass::Busy),
+            ("517", ErrorClass::SerializationFailure),
+            ("2067", ErrorClass::UniqueViolation),
+            ("1555", ErrorClass::UniqueViolation),
+            ("1", ErrorClass::Other),
+        ] {
+            assert_eq!(Sqlite::classify_code(code), class, "{code}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What a database error means for the caller.
+
+use crate::dialect::Dialect;
+
+/// The meaning of a database error, the same for every engine.
+///
+/// Nothing is ever decided by an error's text: the class comes from the SQLSTATE (PostgreSQL, Appendix A of its manual)
+/// or the extended result code (SQLite, "Result and Error Codes").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorClass {
+    /// The isolation level found a conflict (`40001`, `SQLITE_BUSY_SNAPSHOT`).
+    SerializationFailure,
+    /// The engine broke a deadlock by ending this transaction (`40P01`).
+    Deadlock,
+    /// Another connection holds SQLite's one write lock (`SQLITE_BUSY`, `SQLITE_LOCKED`).
+    Busy,
+    /// A lock was not had within `lock_timeout` (`55P03`).
+    LockTimeout,
+    /// The statement was cancelled or exceeded `statement_timeout` (`57014`).
+    StatementTimeout,
+    /// A unique key exists already (`23505`, `SQLITE_CONSTRAINT_UNIQUE`, `…_PRIMARYKEY`).
+    UniqueViolation,
+    /// The connection is gone: cut, ended by the server, or past `idle_in_transaction_session_timeout`. Whether a commit
+    /// that was under way took effect is unknown.
+    ConnectionLost,
+    /// No connection was to be had from the pool in time.
+    PoolTimeout,
+    /// Anything else: a retry would meet the same error.
+    Other,
+}
+
+impl ErrorClass {
+    /// Whether running the whole unit of work again, in a fresh transaction, can help.
+    #[must_use]
+    pub const fn is_retryable(self) -> bool {
+        match self {
+            Self::SerializationFailure
+            | Self::Deadlock
+            | Self::Busy
+            | Self::LockTimeout
+            | Self::StatementTimeout
+            | Self::ConnectionLost
+            | Self::PoolTimeout => true,
+            Self::UniqueViolation | Self::Other => false,
+        }
+    }
+
+    /// Whether a `COMMIT` that ended with this error may have taken effect.
+    #[must_use]
+    pub const fn leaves_commit_unknown(self) -> bool {
+        matches!(self, Self::ConnectionLost | Self::StatementTimeout)
+    }
+}
+
+/// The class of `error`, as seen on `DB`.
+#[must_use]
+pub fn classify<DB: Dialect>(error: &sqlx::Error) -> ErrorClass {
+    match error {
+        sqlx::Error::Database(inner) => inner.code().map_or(ErrorClass::Other, |code| DB::classify_code(&code)),
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
+            ErrorClass::ConnectionLost
+        }
+        sqlx::Error::PoolTimedOut => ErrorClass::PoolTimeout,
+        _ => ErrorClass::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_connection_is_retryable_and_leaves_a_commit_unknown() {
+        assert!(ErrorClass::ConnectionLost.is_retryable());
+        assert!(ErrorClass::ConnectionLost.leaves_commit_unknown());
+        assert!(!ErrorClass::Deadlock.leaves_commit_unknown());
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn io_errors_mean_a_lost_connection() {
+        let cut = sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        assert_eq!(classify::<sqlx::Postgres>(&cut), ErrorClass::ConnectionLost);
+    }
+}

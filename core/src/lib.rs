@@ -1,0 +1,24 @@
+//! What the leastlock crates share: SQL dialects, error classes, migrations and backoff.
+//!
+//! This crate has no domain nouns. Something belongs here only when three of the mechanisms need it. Applications see
+//! it in one place: as the [`Dialect`] bound of generic functions.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`dialect`] | one generic body, SQL per engine |
+//! | [`statement`] | a statement with its parameters, and the rows it answers with |
+//! | [`error_class`] | what a database error means for the caller |
+//! | [`migrations`] | each crate's own tables, with its own history |
+//! | [`backoff`] | capped exponential delays with full jitter |
+
+pub mod backoff;
+pub mod dialect;
+pub mod error_class;
+pub mod migrations;
+pub mod statement;
+
+pub use crate::backoff::Backoff;
+pub use crate::dialect::{Dialect, Engine};
+pub use crate::error_class::{ErrorClass, classify};
+pub use crate::migrations::{Migration, MigrationError, Migrations};
+pub use crate::statement::{Param, Row, Statement};

@@ -1,0 +1,143 @@
+//! A fresh database per test on each engine.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Pool};
+
+use leastlock_core::{Dialect, Migrations};
+pub use sqlx::{Postgres, Sqlite};
+
+/// Where the PostgreSQL server for tests listens; `scripts/services env` prints it.
+pub const POSTGRES_URL: &str = "LEASTLOCK_POSTGRES_URL";
+
+/// Connections a test's pool may open. A child process opens its own.
+const MAX_CONNECTIONS: u32 = 24;
+
+/// An engine on which a test can have a database of its own.
+///
+/// # Contract
+/// [`provide`](Self::provide) answers an empty database that no other test sees; [`discard`](Self::discard) ends it, open
+/// connections included. A server that is not there fails the test: nothing is skipped.
+pub trait TestEngine: Dialect {
+    /// What keeps the database alive, and is needed to end it.
+    type Handle: Send + Sync + std::fmt::Debug;
+
+    /// Makes an empty database; answers its URL and what keeps it.
+    fn provide() -> impl Future<Output = (String, Self::Handle)> + Send;
+
+    /// A pool for the database at `url`, as the tests and their child processes use it.
+    fn connect(url: &str) -> impl Future<Output = Pool<Self>> + Send;
+
+    /// Ends the database.
+    fn discard(handle: &mut Self::Handle);
+}
+
+/// A database of one test; it ends with the value.
+#[derive(Debug)]
+pub struct TestDatabase<DB: TestEngine> {
+    /// A pool of up to 24 connections.
+    pub pool: Pool<DB>,
+    /// Where a child process finds the same database.
+    pub url: String,
+    handle: DB::Handle,
+}
+
+impl<DB: TestEngine> TestDatabase<DB> {
+    /// A fresh database.
+    pub async fn create() -> Self {
+        let (url, handle) = DB::provide().await;
+        Self { pool: DB::connect(&url).await, url, handle }
+    }
+
+    /// The same database with a crate's tables in it.
+    pub async fn with(self, migrations: &Migrations) -> Self {
+        migrations.run(&self.pool).await.expect("the migrations apply");
+        self
+    }
+
+    /// Runs statements of the test's own, such as its tables.
+    pub async fn execute(&self, sql: &'static str) {
+        let mut connection = self.pool.acquire().await.expect("a connection");
+        DB::run_query(&mut connection, sqlx::query(sql)).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    /// The one integer that a query answers with.
+    pub async fn int(&self, sql: &'static str) -> i64 {
+        let mut connection = self.pool.acquire().await.expect("a connection");
+        let row = DB::fetch_query(&mut connection, sqlx::query(sql)).await;
+        let row = row.unwrap_or_else(|error| panic!("{sql}: {error}")).expect("one row");
+        row.int(0).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+}
+
+impl<DB: TestEngine> Drop for TestDatabase<DB> {
+    fn drop(&mut self) {
+        DB::discard(&mut self.handle);
+    }
+}
+
+impl TestEngine for Sqlite {
+    type Handle = tempfile::TempDir;
+
+    async fn provide() -> (String, tempfile::TempDir) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file: PathBuf = folder.path().join("test.sqlite");
+        (format!("sqlite://{}", file.display()), folder)
+    }
+
+    async fn connect(url: &str) -> Pool<Self> {
+        let options = SqliteConnectOptions::from_str(url)
+            .expect("an SQLite URL")
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Normal)
+            .busy_timeout(Duration::from_secs(10));
+        let pool = SqlitePoolOptions::new().max_connections(MAX_CONNECTIONS);
+        pool.connect_with(options).await.expect("SQLite opens its file")
+    }
+
+    fn discard(_folder: &mut tempfile::TempDir) {}
+}
+
+impl TestEngine for Postgres {
+    type Handle = String;
+
+    async fn provide() -> (String, String) {
+        let server = std::env::var(POSTGRES_URL)
+            .unwrap_or_else(|_| panic!("{POSTGRES_URL} is not set: eval \"$(scripts/services env)\""));
+        let options = PgConnectOptions::from_str(&server).expect("a PostgreSQL URL");
+        let name = format!("leastlock_test_{}", uuid::Uuid::new_v4().simple());
+        let mut connection = options.connect().await.expect("the PostgreSQL server answers");
+        let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        sqlx::raw_sql(create).execute(&mut connection).await.expect("a new database");
+        connection.close().await.expect("the connection closes");
+        let url = options.database(&name).to_url_lossy().to_string();
+        (url, name)
+    }
+
+    async fn connect(url: &str) -> Pool<Self> {
+        let options = PgConnectOptions::from_str(url).expect("a PostgreSQL URL");
+        let pool = PgPoolOptions::new().max_connections(MAX_CONNECTIONS).test_before_acquire(false);
+        pool.connect_with(options).await.expect("the PostgreSQL server answers")
+    }
+
+    fn discard(name: &mut String) {
+        let drop = AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
+        // A thread of its own: `Drop` runs inside the test's runtime, which cannot be blocked on.
+        let ended = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let server = std::env::var(POSTGRES_URL).expect("it was set when the database was made");
+                let mut connection = PgConnectOptions::from_str(&server)?.connect().await?;
+                sqlx::raw_sql(drop).execute(&mut connection).await
+            })
+        });
+        if let Ok(Err(error)) = ended.join() {
+            eprintln!("the test's database {name} was left behind: {error}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! One conformance suite, mounted once per engine.
+
+/// Turns the generic async functions of a suite into tests, one module per engine:
+/// `mount!(suite: o1_stale_delete, o2_…)` makes `sqlite::o1_stale_delete` and `postgres::o1_stale_delete`.
+///
+/// The functions have the form `async fn o1_stale_delete<DB: TestEngine>(database: TestDatabase<DB>)`. An engine can be
+/// named when a case exists there only: `mount!(suite on postgres: …)`.
+#[macro_export]
+macro_rules! mount {
+    ($suite:ident : $($case:ident),+ $(,)?) => {
+        $crate::mount!($suite on sqlite: $($case),+);
+        $crate::mount!($suite on postgres: $($case),+);
+    };
+    ($suite:ident on sqlite : $($case:ident),+ $(,)?) => {
+        #[cfg(feature = "sqlite")]
+        mod sqlite {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+                async fn $case() {
+                    super::$suite::$case($crate::TestDatabase::<$crate::database::Sqlite>::create().await).await;
+                }
+            )+
+        }
+    };
+    ($suite:ident on postgres : $($case:ident),+ $(,)?) => {
+        #[cfg(feature = "postgres")]
+        mod postgres {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+                async fn $case() {
+                    super::$suite::$case($crate::TestDatabase::<$crate::database::Postgres>::create().await).await;
+                }
+            )+
+        }
+    };
+}
