@@ -1,0 +1,83 @@
+//! What can go wrong, and whether running the unit of work again can help.
+
+use leastlock_core::{Dialect, ErrorClass, classify};
+
+use crate::bound::Bound;
+use crate::version::Version;
+
+/// Why a guarded or versioned statement has no outcome.
+///
+/// A refused statement and a conflict of versions are not here: they are outcomes ([`Guarded`](crate::Guarded),
+/// [`Update`](crate::Update), [`Delete`](crate::Delete)).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The database refused a statement, or could not be reached.
+    #[error("the database refused the statement ({class:?})")]
+    Database {
+        /// What the error means, the same for every engine.
+        class: ErrorClass,
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A statement changed another number of rows than the caller allows. Where it ran in a transaction, that
+    /// transaction can no longer commit; see [`BoundedQuery::execute`](crate::BoundedQuery::execute).
+    #[error("the statement changed {actual} rows where {expected} was allowed; roll the transaction back")]
+    RowsOutOfBounds {
+        /// What was allowed.
+        expected: Bound,
+        /// How many rows the engine counted.
+        actual: u64,
+    },
+    /// A row's version is NULL, so that nothing can be checked against it.
+    #[error(
+        "the version of a row of {place} is NULL, so no write to it can be checked; \
+         give every row a version and declare the column NOT NULL"
+    )]
+    NullVersion {
+        /// The table, or which query answered the row.
+        place: &'static str,
+    },
+    /// The row has been written `i64::MAX` times. Versions never wrap.
+    #[error("version {version} has no successor; renumber the row before it is written again")]
+    VersionOverflow {
+        /// The last version.
+        version: Version,
+    },
+    /// A change assigned to a field of the key. Nothing was written.
+    #[error("an update of {table} may not change the key; delete the row and insert the other one")]
+    KeyChanged {
+        /// The table.
+        table: &'static str,
+    },
+    /// The row has the expected version, and still the write changed nothing: a trigger, a rule or a row security policy
+    /// suppressed it, or the row was deleted and inserted anew between the two statements. Nothing was written.
+    #[error(
+        "the row of {table} has the expected version, but the write did not reach it; look for a trigger or policy"
+    )]
+    Suppressed {
+        /// The table.
+        table: &'static str,
+    },
+}
+
+impl Error {
+    /// Whether running the whole unit of work again, in a fresh transaction, can help.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Database { class, .. } => class.is_retryable(),
+            Self::RowsOutOfBounds { .. }
+            | Self::NullVersion { .. }
+            | Self::VersionOverflow { .. }
+            | Self::KeyChanged { .. }
+            | Self::Suppressed { .. } => false,
+        }
+    }
+
+    /// The error of a statement on `DB`.
+    pub(crate) fn database<DB: Dialect>(source: sqlx::Error) -> Self {
+        Self::Database { class: classify::<DB>(&source), source }
+    }
+}
