@@ -43,6 +43,7 @@ impl Dialect for Postgres {
     driver_methods!();
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the same shape as on SQLite, which can refuse a parameter")]
 fn prepare(statement: Statement<'_>) -> Result<Query<'static, Postgres, PgArguments>, sqlx::Error> {
     let mut query = sqlx::query(statement.sql);
     for param in statement.params {

@@ -12,6 +12,10 @@ use crate::error_class::ErrorClass;
 use crate::migrations::{Migration, MigrationError};
 use crate::statement::{Param, Row, Statement};
 
+/// Together they make a row that no `COMMIT` accepts.
+const POISON_TABLE: &str = include_str!("../sql/sqlite/poison_table.sql");
+const POISON_ROW: &str = include_str!("../sql/sqlite/poison_row.sql");
+
 impl sealed::Sealed for Sqlite {}
 
 impl Dialect for Sqlite {
@@ -28,9 +32,19 @@ impl Dialect for Sqlite {
         }
     }
 
-    /// SQLite has no aborted state, so a commit hook refuses the `COMMIT`; the rollback that follows lifts it. Hooks that
-    /// the application had set on this connection are replaced.
+    /// SQLite has no aborted state, so a temporary row breaks a deferred foreign key: `COMMIT` fails until the transaction,
+    /// or the savepoint in which this was called, is rolled back.
+    ///
+    /// Where `foreign_keys` is off (it is on by default in sqlx), a commit hook stands in for it. It replaces the hooks that
+    /// the application had set on this connection, and a `COMMIT` that it refuses ends the transaction behind sqlx's
+    /// back, which then takes the connection to be in a transaction for good: close it.
     async fn poison(connection: &mut Self::Connection) -> Result<(), sqlx::Error> {
+        let enforced: bool = sqlx::query_scalar("PRAGMA foreign_keys").fetch_one(&mut *connection).await?;
+        if enforced {
+            sqlx::raw_sql(POISON_TABLE).execute(&mut *connection).await?;
+            sqlx::raw_sql(POISON_ROW).execute(connection).await?;
+            return Ok(());
+        }
         let poisoned = Arc::new(AtomicBool::new(true));
         let lifted = Arc::clone(&poisoned);
         let mut handle = connection.lock_handle().await?;
