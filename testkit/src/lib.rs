@@ -5,9 +5,16 @@
 //! | [`database`] | a fresh database per test on each engine |
 //! | [`mount!`] | one conformance suite, mounted once per engine |
 //! | [`process`] | children that can be killed, stopped and continued |
+//! | [`proxy`] | a TCP proxy that loses, delays and cuts, at a chosen statement |
+
+#![allow(
+    clippy::missing_panics_doc,
+    reason = "what goes wrong in here fails the test, and a panic is how that is done"
+)]
 
 pub mod database;
 mod mount;
 pub mod process;
+pub mod proxy;
 
 pub use crate::database::{TestDatabase, TestEngine};

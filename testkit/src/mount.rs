@@ -4,12 +4,16 @@
 /// `mount!(suite: o1_stale_delete, o2_…)` makes `sqlite::o1_stale_delete` and `postgres::o1_stale_delete`.
 ///
 /// The functions have the form `async fn o1_stale_delete<DB: TestEngine>(database: TestDatabase<DB>)`. An engine can be
-/// named when a case exists there only: `mount!(suite on postgres: …)`.
+/// named when cases exist there only: `mount!(suite: o1_…, o2_…; postgres: o3_…)`, or `mount!(suite on postgres: …)`.
 #[macro_export]
 macro_rules! mount {
     ($suite:ident : $($case:ident),+ $(,)?) => {
         $crate::mount!($suite on sqlite: $($case),+);
         $crate::mount!($suite on postgres: $($case),+);
+    };
+    ($suite:ident : $($case:ident),+ ; postgres : $($only:ident),+ $(,)?) => {
+        $crate::mount!($suite on sqlite: $($case),+);
+        $crate::mount!($suite on postgres: $($case,)+ $($only),+);
     };
     ($suite:ident on sqlite : $($case:ident),+ $(,)?) => {
         #[cfg(feature = "sqlite")]
