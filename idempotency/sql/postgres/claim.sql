@@ -1,0 +1,27 @@
+-- Lock: the unique index makes a duplicate wait for the transaction that holds the key, up to lock_timeout, which is set
+-- inside this statement and put back before it ends, so that it bounds no statement of the caller's.
+-- Isolation: READ COMMITTED. A row committed after this statement began is neither inserted nor seen: then all columns
+-- but the last are NULL, and the caller asks again. Under REPEATABLE READ PostgreSQL raises 40001 instead.
+-- The idle time-out holds for the transaction: an owner that stops inside it is ended by the server, and its key is free.
+WITH before AS MATERIALIZED (
+    SELECT current_setting('lock_timeout') AS lock_timeout
+), limits AS MATERIALIZED (
+    SELECT set_config('lock_timeout', $5::text, true),
+           set_config('idle_in_transaction_session_timeout', $6::text, true)
+    FROM before
+), claimed AS (
+    INSERT INTO leastlock_idempotency (scope, idempotency_key, fingerprint, state, created_at, expires_at)
+    SELECT $1, $2, $3, 'claimed', clock_timestamp(), clock_timestamp() + $4::bigint * interval '1 millisecond'
+    FROM limits
+    ON CONFLICT (scope, idempotency_key) DO NOTHING
+    RETURNING generation
+)
+SELECT claimed.generation,
+       existing.state,
+       existing.fingerprint,
+       existing.response_body,
+       (existing.expires_at <= clock_timestamp())::int::bigint,
+       set_config('lock_timeout', before.lock_timeout, true)
+FROM before
+LEFT JOIN claimed ON true
+LEFT JOIN leastlock_idempotency AS existing ON existing.scope = $1 AND existing.idempotency_key = $2

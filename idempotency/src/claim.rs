@@ -1,0 +1,125 @@
+//! The claim of a key inside an open transaction.
+
+use std::time::{Duration, Instant};
+
+use leastlock_core::Statement;
+
+use crate::error::Error;
+use crate::fingerprint::Fingerprint;
+use crate::key::Key;
+use crate::sql::IdempotencySql;
+
+/// How often a claim looks again when a record is neither to be inserted nor to be seen. Each look has a new snapshot, so
+/// the second decides unless the record is deleted and made anew in between, again and again.
+const MAX_LOOKS: u32 = 100;
+
+/// What a claim is bound to.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The scope, as stored.
+    pub scope: &'a str,
+    /// The key.
+    pub key: &'a str,
+    /// 32 bytes.
+    pub fingerprint: &'a [u8],
+    /// How long the record is kept.
+    pub retention_ms: i64,
+    /// How long to wait for another transaction on the key.
+    pub wait_ms: i64,
+    /// How long the transaction may be idle.
+    pub idle_ms: i64,
+}
+
+impl<'a> Request<'a> {
+    /// The parameters that every engine's claim begins with.
+    pub fn bind(&self, statement: Statement<'a>) -> Statement<'a> {
+        statement.bind(self.scope).bind(self.key).bind(self.fingerprint).bind(self.retention_ms)
+    }
+}
+
+/// What an engine answers to a claim.
+#[derive(Debug)]
+pub enum Answer {
+    /// The key is this transaction's.
+    Claimed {
+        /// 1, or more when it takes the place of an expired record.
+        generation: i64,
+    },
+    /// A record holds the key.
+    Exists(Existing),
+    /// A record holds the key that this statement cannot see yet, or it is gone just now.
+    NotVisible,
+}
+
+/// The record that holds a key.
+#[derive(Debug)]
+pub struct Existing {
+    /// Whether it has an answer.
+    pub completed: bool,
+    /// Of the request that claimed it.
+    pub fingerprint: Vec<u8>,
+    /// The answer, as JSON.
+    pub body: Option<Vec<u8>>,
+    /// Whether its retention is over.
+    pub expired: bool,
+}
+
+/// What a claim came to.
+#[derive(Debug)]
+pub(crate) enum Claimed {
+    First { generation: i64 },
+    Replay { body: Vec<u8> },
+    Mismatch,
+}
+
+/// Claims `key` in the transaction open on `connection`, looking again until it knows, or until `deadline` bounds the wait.
+pub(crate) async fn claim<DB: IdempotencySql>(
+    connection: &mut DB::Connection,
+    key: &Key,
+    fingerprint: &Fingerprint,
+    limits: &Limits,
+) -> Result<Claimed, Error> {
+    let database = |source| Error::database::<DB>(source);
+    for _look in 0..MAX_LOOKS {
+        let request = Request {
+            scope: key.scope().as_str(),
+            key: key.as_str(),
+            fingerprint: fingerprint.as_bytes(),
+            retention_ms: millis(limits.retention),
+            wait_ms: millis(limits.deadline.saturating_duration_since(Instant::now())),
+            idle_ms: millis(limits.idle),
+        };
+        let existing = match DB::claim(connection, &request).await.map_err(database)? {
+            Answer::Claimed { generation } => return Ok(Claimed::First { generation }),
+            Answer::Exists(existing) => existing,
+            Answer::NotVisible => continue,
+        };
+        if existing.expired {
+            match DB::claim_expired(connection, &request).await.map_err(database)? {
+                Some(generation) => return Ok(Claimed::First { generation }),
+                None => continue,
+            }
+        }
+        if existing.fingerprint != fingerprint.as_bytes() {
+            return Ok(Claimed::Mismatch);
+        }
+        if !existing.completed {
+            return Err(Error::CommittedWithoutAnswer);
+        }
+        return Ok(Claimed::Replay { body: existing.body.unwrap_or_default() });
+    }
+    Err(Error::Unsettled { looks: MAX_LOOKS })
+}
+
+/// The limits of one claim.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) retention: Duration,
+    pub(crate) idle: Duration,
+    pub(crate) deadline: Instant,
+}
+
+/// Whole milliseconds, as the statements take them.
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

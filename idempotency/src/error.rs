@@ -1,0 +1,103 @@
+//! What can go wrong, and whether a retry helps.
+
+use leastlock_core::{Dialect, ErrorClass, classify};
+
+/// Why an operation on idempotency keys did not come to an answer. Expected outcomes (a replay, a mismatch, a key in
+/// flight) are not errors: see [`Begin`](crate::Begin).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The database refused or could not be reached. Nothing of the unit was kept, unless the error came from the caller's
+    /// own transaction, which is then to be rolled back.
+    #[error("the idempotency store failed ({class:?}); the request did not run")]
+    Database {
+        /// What the error means.
+        class: ErrorClass,
+        /// What the driver said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The reply of the commit was lost: the effect and its answer are both there or both not. Ask again with the same key.
+    #[error("whether the unit was committed is unknown; begin again with the same key to learn it")]
+    CommitUnknown {
+        /// What the driver said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// SQLite's write lock was not had within the wait limit; it guards all keys, so this says nothing about this one.
+    #[error("the database's write lock was not free within the wait limit; try again later")]
+    Busy {
+        /// What the driver said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// An earlier transaction committed its claim of this key without an answer, so its effects may be there. It is not run
+    /// again: complete every claim made with `begin_in` before committing. The record ends with its retention.
+    #[error("this key was claimed and committed without an answer; its effects may be there, so it is not run again")]
+    CommittedWithoutAnswer,
+    /// The record was claimed and deleted by others each time it was looked at.
+    #[error("the record changed hands on each of {looks} looks; try again later")]
+    Unsettled {
+        /// How often it was looked at.
+        looks: u32,
+    },
+    /// The claim being completed is not there any more: it was deleted, or expired and was claimed anew.
+    #[error("the claim is gone, so its answer cannot be stored; roll the transaction back")]
+    ClaimGone,
+    /// The answer is larger than the limit.
+    #[error(
+        "the answer takes {bytes} bytes, the limit is {limit}; raise max_response_bytes or store a reference to it"
+    )]
+    ResponseTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The answer could not be written as JSON.
+    #[error("the answer cannot be serialized")]
+    Serialize {
+        /// What serde said.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The stored answer could not be read as the type asked for: it was stored by another version of the program.
+    #[error("the stored answer does not fit the type asked for; the request did run and is not run again")]
+    Deserialize {
+        /// What serde said.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl Error {
+    /// Whether beginning again with the same key, in a fresh transaction, can help.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Database { class, .. } => class.is_retryable(),
+            Self::CommitUnknown { .. } | Self::Busy { .. } | Self::Unsettled { .. } => true,
+            Self::CommittedWithoutAnswer
+            | Self::ClaimGone
+            | Self::ResponseTooLarge { .. }
+            | Self::Serialize { .. }
+            | Self::Deserialize { .. } => false,
+        }
+    }
+
+    pub(crate) fn database<DB: Dialect>(source: sqlx::Error) -> Self {
+        Self::Database { class: classify::<DB>(&source), source }
+    }
+
+    pub(crate) fn commit<DB: Dialect>(source: sqlx::Error) -> Self {
+        let class = classify::<DB>(&source);
+        if class.leaves_commit_unknown() { Self::CommitUnknown { source } } else { Self::Database { class, source } }
+    }
+
+    pub(crate) fn class(&self) -> Option<ErrorClass> {
+        match self {
+            Self::Database { class, .. } => Some(*class),
+            _ => None,
+        }
+    }
+}

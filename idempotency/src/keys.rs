@@ -1,0 +1,304 @@
+//! Settings; `begin`, `begin_in`, `sweep`.
+
+use std::time::{Duration, Instant};
+
+use leastlock_core::{Backoff, ErrorClass, Statement};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::{Connection, Pool, Transaction};
+
+use crate::claim::{self, Claimed, Limits};
+use crate::error::Error;
+use crate::fingerprint::Fingerprint;
+use crate::key::Key;
+use crate::sql::IdempotencySql;
+use crate::unit::{Claim, Unit};
+
+/// The wait that `OnDuplicate::Reject` allows: PostgreSQL's shortest lock time-out.
+const REJECT_WAIT: Duration = Duration::from_millis(1);
+
+/// What a duplicate does while the first is still running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnDuplicate {
+    /// Waits for the first, at most this long, and then replays its answer, or runs if the first rolled back.
+    Wait(Duration),
+    /// Answers [`Begin::InFlight`] at once. SQLite has one write lock for all keys, so there it waits as `Wait` does, for
+    /// the default limit.
+    Reject,
+}
+
+/// The outcome of [`Keys::begin`].
+#[derive(Debug)]
+#[must_use = "only `First` may run the effects"]
+pub enum Begin<DB: IdempotencySql, R> {
+    /// The key is new, or free again: run the effects in this unit.
+    First(Unit<DB, R>),
+    /// The request ran before; this was its answer.
+    Replay(R),
+    /// The key was used for a request that says something else.
+    Mismatch,
+    /// The first is still running.
+    InFlight {
+        /// When asking again makes sense.
+        retry_after: Duration,
+    },
+}
+
+/// The outcome of [`Keys::begin_in`].
+#[derive(Debug)]
+#[must_use = "only `First` may run the effects"]
+pub enum BeginIn<R> {
+    /// The key is new, or free again: run the effects in the same transaction and complete the claim.
+    First(Claim<R>),
+    /// The request ran before; this was its answer.
+    Replay(R),
+    /// The key was used for a request that says something else.
+    Mismatch,
+    /// The first is still running. The transaction is still usable.
+    InFlight {
+        /// When asking again makes sense.
+        retry_after: Duration,
+    },
+}
+
+/// The settings of a set of idempotency keys, and the operations on them.
+///
+/// | setting | default | meaning |
+/// |---|---|---|
+/// | `on_duplicate` | wait 10 s | what a duplicate does while the first runs |
+/// | `retention` | 24 h | how long an answer is replayed; judged at the claim, on the database's clock |
+/// | `idle_limit` | 10 s | PostgreSQL ends a unit that is idle in its transaction for longer, which frees its key |
+/// | `retry_after` | 1 s | what `InFlight` advises |
+/// | `max_response_bytes` | 262,144 | the largest answer that is stored |
+#[derive(Debug, Clone)]
+pub struct Keys {
+    on_duplicate: OnDuplicate,
+    retention: Duration,
+    idle_limit: Duration,
+    retry_after: Duration,
+    max_response_bytes: usize,
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self {
+            on_duplicate: OnDuplicate::Wait(Duration::from_secs(10)),
+            retention: Duration::from_hours(24),
+            idle_limit: Duration::from_secs(10),
+            retry_after: Duration::from_secs(1),
+            max_response_bytes: 256 * 1024,
+        }
+    }
+}
+
+impl Keys {
+    /// Settings other than the defaults.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use leastlock_idempotency::{Keys, OnDuplicate};
+    ///
+    /// let keys = Keys::builder().on_duplicate(OnDuplicate::Reject).retention(Duration::from_secs(7 * 86_400)).build()?;
+    /// # let _ = keys;
+    /// assert!(Keys::builder().idle_limit(Duration::ZERO).build().is_err());
+    /// # Ok::<(), leastlock_idempotency::SettingError>(())
+    /// ```
+    pub fn builder() -> KeysBuilder {
+        KeysBuilder { keys: Self::default() }
+    }
+
+    /// Claims `key` in a transaction of its own and says what the request is: a first, a repeat, a mismatch, or one whose
+    /// first is still running.
+    ///
+    /// At most one unit runs for a key at a time: the table's primary key makes a duplicate wait. A replay costs the begin
+    /// of a transaction and one statement; a first costs two statements more than its effects.
+    ///
+    /// # Errors
+    /// [`Error::is_retryable`] says whether asking again can help. The request never runs unprotected.
+    ///
+    /// # Cancel safety
+    /// Dropped at any time, the transaction rolls back and the key is free.
+    pub async fn begin<DB: IdempotencySql, R: Serialize + DeserializeOwned>(
+        &self,
+        pool: &Pool<DB>,
+        key: &Key,
+        fingerprint: &Fingerprint,
+    ) -> Result<Begin<DB, R>, Error> {
+        let limits = self.limits::<DB>();
+        let backoff = Backoff::default();
+        let mut attempt = 0;
+        loop {
+            let outcome = self.attempt(pool, key, fingerprint, &limits).await;
+            let class = outcome.as_ref().err().and_then(Error::class);
+            match class {
+                Some(ErrorClass::LockTimeout) => return Ok(Begin::InFlight { retry_after: self.retry_after }),
+                // Ends of this transaction that say nothing about the key: begin again, within the limit.
+                Some(ErrorClass::Deadlock | ErrorClass::SerializationFailure | ErrorClass::Busy)
+                    if Instant::now() < limits.deadline =>
+                {
+                    tokio::time::sleep(backoff.delay(attempt)).await;
+                    attempt += 1;
+                }
+                _ => return outcome.map_err(busy_by_name),
+            }
+        }
+    }
+
+    /// Claims `key` in the caller's own transaction. [`Claim::complete`] stores the answer; the caller commits.
+    ///
+    /// The claim waits under a savepoint, so after [`BeginIn::InFlight`] the transaction is still usable.
+    ///
+    /// # Errors
+    /// A retryable [`Error::Database`] (a deadlock; a serialization failure under REPEATABLE READ) means that the whole
+    /// transaction must be begun again.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the transaction must be rolled back.
+    pub async fn begin_in<DB: IdempotencySql, R: Serialize + DeserializeOwned>(
+        &self,
+        tx: &mut Transaction<'_, DB>,
+        key: &Key,
+        fingerprint: &Fingerprint,
+    ) -> Result<BeginIn<R>, Error> {
+        let limits = self.limits::<DB>();
+        let database = Error::database::<DB>;
+        let mut savepoint = tx.begin().await.map_err(database)?;
+        match claim::claim::<DB>(&mut savepoint, key, fingerprint, &limits).await {
+            Ok(claimed) => {
+                savepoint.commit().await.map_err(database)?;
+                Ok(match claimed {
+                    Claimed::First { generation } => BeginIn::First(self.claim(key, generation)),
+                    Claimed::Replay { body } => BeginIn::Replay(read(&body)?),
+                    Claimed::Mismatch => BeginIn::Mismatch,
+                })
+            }
+            Err(error) if error.class() == Some(ErrorClass::LockTimeout) => {
+                savepoint.rollback().await.map_err(database)?;
+                Ok(BeginIn::InFlight { retry_after: self.retry_after })
+            }
+            Err(error) => Err(busy_by_name(error)),
+        }
+    }
+
+    /// Deletes at most `batch` expired records and answers how many it deleted; call it until it answers less. Rows that
+    /// somebody is claiming are left for the next time. Correctness never waits for it: expiry is judged at the claim.
+    ///
+    /// # Cancel safety
+    /// One statement: deleted whole or not at all.
+    pub async fn sweep<DB: IdempotencySql>(&self, pool: &Pool<DB>, batch: u32) -> Result<u64, Error> {
+        let mut connection = pool.acquire().await.map_err(Error::database::<DB>)?;
+        let sweep = Statement::new(DB::SWEEP).bind(i64::from(batch));
+        sweep.execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)
+    }
+
+    async fn attempt<DB: IdempotencySql, R: Serialize + DeserializeOwned>(
+        &self,
+        pool: &Pool<DB>,
+        key: &Key,
+        fingerprint: &Fingerprint,
+        limits: &Limits,
+    ) -> Result<Begin<DB, R>, Error> {
+        let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.map_err(Error::database::<DB>)?;
+        Ok(match claim::claim::<DB>(&mut tx, key, fingerprint, limits).await? {
+            Claimed::First { generation } => Begin::First(Unit::new(tx, self.claim(key, generation))),
+            Claimed::Replay { body } => Begin::Replay(read(&body)?),
+            Claimed::Mismatch => Begin::Mismatch,
+        })
+    }
+
+    fn claim<R>(&self, key: &Key, generation: i64) -> Claim<R> {
+        Claim::new(key.clone(), generation, self.max_response_bytes)
+    }
+
+    fn limits<DB: IdempotencySql>(&self) -> Limits {
+        let wait = match self.on_duplicate {
+            OnDuplicate::Wait(limit) => limit,
+            OnDuplicate::Reject if DB::ENGINE == leastlock_core::Engine::Sqlite => Duration::from_secs(10),
+            OnDuplicate::Reject => REJECT_WAIT,
+        };
+        Limits { retention: self.retention, idle: self.idle_limit, deadline: Instant::now() + wait }
+    }
+}
+
+fn read<R: DeserializeOwned>(body: &[u8]) -> Result<R, Error> {
+    serde_json::from_slice(body).map_err(|source| Error::Deserialize { source })
+}
+
+fn busy_by_name(error: Error) -> Error {
+    match error {
+        Error::Database { class: ErrorClass::Busy, source } => Error::Busy { source },
+        other => other,
+    }
+}
+
+/// Builds [`Keys`]; [`build`](Self::build) checks the limits.
+#[derive(Debug, Clone)]
+#[must_use = "call `build`"]
+pub struct KeysBuilder {
+    keys: Keys,
+}
+
+impl KeysBuilder {
+    /// What a duplicate does while the first runs (default: wait 10 s).
+    pub fn on_duplicate(mut self, on_duplicate: OnDuplicate) -> Self {
+        self.keys.on_duplicate = on_duplicate;
+        self
+    }
+
+    /// How long an answer is replayed (default: 24 h).
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.keys.retention = retention;
+        self
+    }
+
+    /// How long a unit may be idle in its transaction before PostgreSQL ends it (default: 10 s).
+    pub fn idle_limit(mut self, idle_limit: Duration) -> Self {
+        self.keys.idle_limit = idle_limit;
+        self
+    }
+
+    /// What `InFlight` advises (default: 1 s).
+    pub fn retry_after(mut self, retry_after: Duration) -> Self {
+        self.keys.retry_after = retry_after;
+        self
+    }
+
+    /// The largest answer that is stored, in bytes of JSON (default: 262,144).
+    pub fn max_response_bytes(mut self, max_response_bytes: usize) -> Self {
+        self.keys.max_response_bytes = max_response_bytes;
+        self
+    }
+
+    /// The keys, if every limit makes sense.
+    ///
+    /// # Errors
+    /// [`SettingError`] names the setting that is zero or beyond its bound.
+    pub fn build(self) -> Result<Keys, SettingError> {
+        let day = Duration::from_hours(24);
+        let wait = match self.keys.on_duplicate {
+            OnDuplicate::Wait(limit) => limit,
+            OnDuplicate::Reject => REJECT_WAIT,
+        };
+        for (setting, value, most) in [
+            ("on_duplicate", wait, day),
+            ("retention", self.keys.retention, 3660 * day),
+            ("idle_limit", self.keys.idle_limit, day),
+        ] {
+            if value < Duration::from_millis(1) || value > most {
+                return Err(SettingError { setting, most });
+            }
+        }
+        Ok(self.keys)
+    }
+}
+
+/// A setting that makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{setting} must be at least 1 ms and at most {most:?}")]
+pub struct SettingError {
+    /// Which one.
+    pub setting: &'static str,
+    /// Its upper bound.
+    pub most: Duration,
+}

@@ -1,0 +1,18 @@
+//! The table of this crate.
+
+use leastlock_core::{Migration, Migrations};
+
+/// The migrations of `leastlock_idempotency`; their history is in `leastlock_idempotency_migrations`.
+pub const MIGRATIONS: Migrations = Migrations {
+    table: "leastlock_idempotency_migrations",
+    postgres: &[Migration {
+        version: 1,
+        name: "idempotency",
+        sql: include_str!("../migrations/postgres/0001_idempotency.sql"),
+    }],
+    sqlite: &[Migration {
+        version: 1,
+        name: "idempotency",
+        sql: include_str!("../migrations/sqlite/0001_idempotency.sql"),
+    }],
+};

@@ -1,0 +1,40 @@
+//! The statements for PostgreSQL.
+
+use leastlock_core::Statement;
+use sqlx::Postgres;
+
+use super::IdempotencySql;
+use crate::claim::{Answer, Existing, Request};
+
+const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
+const CLAIM_EXPIRED: &str = include_str!("../../sql/postgres/claim_expired.sql");
+
+impl IdempotencySql for Postgres {
+    const COMPLETE: &'static str = include_str!("../../sql/postgres/complete.sql");
+    const SWEEP: &'static str = include_str!("../../sql/postgres/sweep.sql");
+
+    async fn claim(connection: &mut Self::Connection, request: &Request<'_>) -> Result<Answer, sqlx::Error> {
+        // Time-outs are text in PostgreSQL, and 0 would mean none.
+        let (wait, idle) = (request.wait_ms.max(1).to_string(), request.idle_ms.max(1).to_string());
+        let row = request.bind(Statement::new(CLAIM)).bind(&wait).bind(&idle).fetch_one::<Self>(connection).await?;
+        if let Some(generation) = row.optional_int(0)? {
+            return Ok(Answer::Claimed { generation });
+        }
+        let Some(state) = row.optional_text(1)? else { return Ok(Answer::NotVisible) };
+        Ok(Answer::Exists(Existing {
+            completed: state == "completed",
+            fingerprint: row.bytes(2)?,
+            body: row.optional_bytes(3)?,
+            expired: row.int(4)? != 0,
+        }))
+    }
+
+    async fn claim_expired(
+        connection: &mut Self::Connection,
+        request: &Request<'_>,
+    ) -> Result<Option<i64>, sqlx::Error> {
+        let (wait, idle) = (request.wait_ms.max(1).to_string(), request.idle_ms.max(1).to_string());
+        let statement = request.bind(Statement::new(CLAIM_EXPIRED)).bind(&wait).bind(&idle);
+        statement.fetch_one::<Self>(connection).await?.optional_int(0)
+    }
+}

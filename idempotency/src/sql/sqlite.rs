@@ -1,0 +1,38 @@
+//! The statements for SQLite.
+
+use leastlock_core::Statement;
+use sqlx::Sqlite;
+
+use super::IdempotencySql;
+use crate::claim::{Answer, Existing, Request};
+
+const CLAIM: &str = include_str!("../../sql/sqlite/claim.sql");
+const EXISTING: &str = include_str!("../../sql/sqlite/existing.sql");
+const CLAIM_EXPIRED: &str = include_str!("../../sql/sqlite/claim_expired.sql");
+
+impl IdempotencySql for Sqlite {
+    const COMPLETE: &'static str = include_str!("../../sql/sqlite/complete.sql");
+    const SWEEP: &'static str = include_str!("../../sql/sqlite/sweep.sql");
+
+    async fn claim(connection: &mut Self::Connection, request: &Request<'_>) -> Result<Answer, sqlx::Error> {
+        if let Some(row) = request.bind(Statement::new(CLAIM)).fetch_optional::<Self>(connection).await? {
+            return Ok(Answer::Claimed { generation: row.int(0)? });
+        }
+        let existing = Statement::new(EXISTING).bind(request.scope).bind(request.key);
+        let Some(row) = existing.fetch_optional::<Self>(connection).await? else { return Ok(Answer::NotVisible) };
+        Ok(Answer::Exists(Existing {
+            completed: row.text(0)? == "completed",
+            fingerprint: row.bytes(1)?,
+            body: row.optional_bytes(2)?,
+            expired: row.int(3)? != 0,
+        }))
+    }
+
+    async fn claim_expired(
+        connection: &mut Self::Connection,
+        request: &Request<'_>,
+    ) -> Result<Option<i64>, sqlx::Error> {
+        let row = request.bind(Statement::new(CLAIM_EXPIRED)).fetch_optional::<Self>(connection).await?;
+        row.map(|row| row.int(0)).transpose()
+    }
+}
