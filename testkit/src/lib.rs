@@ -6,15 +6,21 @@
 //! | [`mount!`] | one conformance suite, mounted once per engine |
 //! | [`process`] | children that can be killed, stopped and continued |
 //! | [`proxy`] | a TCP proxy that loses, delays and cuts, at a chosen statement |
+//! | [`history`] | what happened, in the order in which it was recorded |
+//! | [`checkers`] | what a history has to satisfy, one pure function per guarantee |
+//! | [`retail`] | real orders, for those who have them |
 
 #![allow(
     clippy::missing_panics_doc,
     reason = "what goes wrong in here fails the test, and a panic is how that is done"
 )]
 
+pub mod checkers;
 pub mod database;
+pub mod history;
 mod mount;
 pub mod process;
 pub mod proxy;
+pub mod retail;
 
 pub use crate::database::{TestDatabase, TestEngine};

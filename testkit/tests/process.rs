@@ -101,7 +101,7 @@ fn wait_fails_at_once_when_the_child_ends_without_the_line() {
     let mut command = Command::new("sh");
     command.args(["-c", "echo first"]);
     let mut child = Child::spawn(command);
-    let message = message_of(|| drop(child.line_containing("second", Duration::from_secs(3600))));
+    let message = message_of(|| drop(child.line_containing("second", Duration::from_hours(1))));
     assert!(message.contains("its output ended without it"), "{message}");
     assert!(child.wait(LIMIT).success());
 }
