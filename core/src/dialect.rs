@@ -80,6 +80,11 @@ pub trait Dialect: Database + sealed::Sealed {
     /// Reads a bytes column, `None` for NULL.
     fn bytes(row: &Self::Row, index: usize) -> Result<Option<Vec<u8>>, sqlx::Error>;
 
+    /// Reads a column of any type that sqlx can decode on this engine.
+    fn value<'r, T>(row: &'r Self::Row, index: usize) -> Result<T, sqlx::Error>
+    where
+        T: sqlx::Decode<'r, Self> + sqlx::Type<Self>;
+
     /// Reads (version, checksum) pairs of a migration history.
     fn history(
         connection: &mut Self::Connection,
@@ -139,6 +144,13 @@ macro_rules! driver_methods {
         }
 
         fn bytes(row: &Self::Row, index: usize) -> Result<Option<Vec<u8>>, sqlx::Error> {
+            sqlx::Row::try_get(row, index)
+        }
+
+        fn value<'r, T>(row: &'r Self::Row, index: usize) -> Result<T, sqlx::Error>
+        where
+            T: sqlx::Decode<'r, Self> + sqlx::Type<Self>,
+        {
             sqlx::Row::try_get(row, index)
         }
 

@@ -115,6 +115,14 @@ impl<DB: Dialect> Row<DB> {
     pub fn optional_bytes(&self, index: usize) -> Result<Option<Vec<u8>>, sqlx::Error> {
         DB::bytes(&self.0, index)
     }
+
+    /// What stands in column `index`, as any type that sqlx can decode on `DB`.
+    pub fn value<'r, T>(&'r self, index: usize) -> Result<T, sqlx::Error>
+    where
+        T: sqlx::Decode<'r, DB> + sqlx::Type<DB>,
+    {
+        DB::value(&self.0, index)
+    }
 }
 
 fn unexpected_null(index: usize) -> sqlx::Error {
