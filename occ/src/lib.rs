@@ -1,13 +1,89 @@
 //! Optimistic concurrency control: guarded statements and versioned values.
+//!
+//! # What it guarantees
+//! - A conditional statement answers [`Guarded::Applied`] or [`Guarded::Refused`]; "ran without error" is never an answer.
+//!   A statement that changed more rows than allowed cannot be committed.
+//! - A versioned value is written or deleted only if its row still has the version that was loaded, and exactly one of any
+//!   number of concurrent writers of one version succeeds. The others learn whether the row is [`Stale`](Conflict::Stale)
+//!   or [`Gone`](Conflict::Gone), and the version that now stands in the table.
+//! - The value that was loaded never changes. A conflict, an error or a rollback leaves nothing to restore.
+//!
+//! # What it does not
+//! - A write that does not check, such as raw SQL elsewhere, is not seen unless it raises the version.
+//! - Versions protect one row. A rule over several rows needs a row that stands for the rule, or SERIALIZABLE.
+//! - Nothing is retried here: a conflict is an answer, and what to do about it belongs to the unit of work.
+//!
+//! # Example
+//! ```
+//! # #[cfg(feature = "sqlite")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use leastlock_occ::{Conflict, Update, Version, Versioned};
+//!
+//! #[derive(Debug, Clone, Versioned)]
+//! #[versioned(table = "account", key = "id", version = "version")]
+//! struct Account {
+//!     id: String,
+//!     balance: i64,
+//!     version: Version,
+//! }
+//!
+//! # let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await?;
+//! # sqlx::query("CREATE TABLE account (id TEXT PRIMARY KEY, balance INTEGER NOT NULL, version INTEGER NOT NULL)").execute(&pool).await?;
+//! let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
+//! Account { id: "a".into(), balance: 100, version: Version::FIRST }.insert(&mut *tx).await?;
+//!
+//! let account = Account::load(&mut *tx, "a").await?.ok_or("no such account")?;
+//! match account.update(&mut *tx, |a| a.balance -= 10).await? {
+//!     Update::Applied(next) => println!("now at version {}", next.version),
+//!     Update::Conflict(conflict) => println!("{conflict}"), // stale: expected 3, found 5
+//! }
+//!
+//! // The value as loaded is still the value as loaded, so a second update from it is stale.
+//! let second = account.update(&mut *tx, |a| a.balance -= 10).await?;
+//! assert!(matches!(second, Update::Conflict(Conflict::Stale { .. })));
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "sqlite"))]
+//! # fn main() {}
+//! ```
+//!
+//! # Modules
+//! | module | concept |
+//! |---|---|
+//! | `guarded` | [`guarded()`]: one conditional statement whose row count is its answer |
+//! | `bound` | [`Bound`]: how many rows it may change |
+//! | `version` | [`Version`]: the version of a row |
+//! | `conflict` | [`Conflict`], [`Update`], [`Delete`]: what a checked write found |
+//! | `versioned` | [`versioned()`]: a checked update in the caller's own SQL |
+//! | `stored` | [`Versioned`], [`Stored`], [`Column`]: what a row is made of, and the derive macro |
+//! | [`row`] | load, insert, update and delete of such a row |
+//! | `error` | [`Error`], and whether a retry can help |
 
 mod bound;
 mod conflict;
 mod error;
 mod guarded;
+pub mod row;
+mod stored;
 mod version;
+mod versioned;
+
+pub use leastlock_occ_macros::Versioned;
 
 pub use crate::bound::Bound;
 pub use crate::conflict::{Conflict, Delete, Update};
 pub use crate::error::Error;
 pub use crate::guarded::{BoundedQuery, Guarded, GuardedQuery, guarded};
+pub use crate::stored::{Column, Stored, Versioned};
 pub use crate::version::Version;
+pub use crate::versioned::{Checked, CheckedQuery, VersionedQuery, versioned};
+
+/// What the generated code names; no part of the API.
+#[doc(hidden)]
+pub mod __private {
+    pub use leastlock_core::{Dialect, Row};
+    pub use sqlx::query::Query;
+    pub use sqlx::{Connection, Database, Error as SqlxError, query};
+}

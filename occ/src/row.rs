@@ -1,0 +1,145 @@
+//! Load, insert, update and delete of a versioned row: what the derived methods do.
+
+use leastlock_core::{Dialect, Row};
+use sqlx::Connection;
+
+use crate::bound::Bound;
+use crate::conflict::{Conflict, Delete, Update};
+use crate::error::Error;
+use crate::stored::{Stored, Versioned};
+use crate::version::Version;
+
+/// Reads the row with this key; `None` if there is none. No lock is taken.
+///
+/// # Errors
+/// [`Error::NullVersion`], [`Error::Database`].
+///
+/// # Cancel safety
+/// Nothing is changed.
+pub async fn load<C, T>(connection: &mut C, key: T::Key<'_>) -> Result<Option<T>, Error>
+where
+    C: Connection<Database: Dialect>,
+    T: Stored<C::Database>,
+{
+    let query = T::select(key);
+    let row = C::Database::fetch_query(connection, query).await.map_err(Error::database::<C::Database>)?;
+    let Some(row) = row else { return Ok(None) };
+    let version = version_of::<C::Database, T>(&row)?;
+    T::read(&row, version).map(Some).map_err(Error::database::<C::Database>)
+}
+
+/// Inserts the row with version 1, whatever version the value has, and answers it with that version.
+///
+/// # Errors
+/// [`Error::Database`], of class [`UniqueViolation`](leastlock_core::ErrorClass::UniqueViolation) if the key exists
+/// already; [`Error::RowsOutOfBounds`] if a trigger suppressed the row.
+///
+/// # Cancel safety
+/// Dropped half-way, the row may or may not have been inserted. A transaction rolls back when it is dropped.
+pub async fn insert<C, T>(connection: &mut C, value: &T) -> Result<T, Error>
+where
+    C: Connection<Database: Dialect>,
+    T: Stored<C::Database>,
+{
+    let query = value.insert(Version::FIRST);
+    match C::Database::run_query(connection, query).await.map_err(Error::database::<C::Database>)? {
+        1 => Ok(at_version(value.clone(), Version::FIRST)),
+        rows => Err(out_of_bounds(connection, rows).await?),
+    }
+}
+
+/// Writes a change of a value, if its row still has the version that was loaded, and raises the version by one.
+///
+/// `loaded` is never changed: the new value is a new one, so a conflict, an error or a rollback leaves nothing to
+/// restore. The change is applied to a copy, once; all columns but the key are written. What it does to the version field
+/// is overwritten.
+///
+/// A refused write is followed by a second statement that reads the version now in the table: the snapshot of the
+/// first may still show the old one. In a transaction at REPEATABLE READ or above PostgreSQL answers a conflict with `40001` instead, which is a retryable
+/// [`Error::Database`].
+///
+/// # Errors
+/// [`Error::KeyChanged`] and [`Error::VersionOverflow`] before any SQL; [`Error::Database`], [`Error::NullVersion`],
+/// [`Error::Suppressed`]; [`Error::RowsOutOfBounds`] if the key is not unique in the table. The transaction, if there
+/// is one, can then not commit (see [`BoundedQuery::execute`](crate::BoundedQuery::execute)); without one the rows
+/// *are* written, so declare the key unique.
+///
+/// # Cancel safety
+/// Dropped half-way, the row may or may not have been written. A transaction rolls back when it is dropped; without one,
+/// load the row to know.
+pub async fn update<C, T>(connection: &mut C, loaded: &T, change: impl FnOnce(&mut T)) -> Result<Update<T>, Error>
+where
+    C: Connection<Database: Dialect>,
+    T: Stored<C::Database>,
+{
+    let expected = loaded.version();
+    let next = expected.next()?;
+    let mut value = loaded.clone();
+    change(&mut value);
+    if value.key() != loaded.key() {
+        return Err(Error::KeyChanged { table: T::TABLE });
+    }
+    let query = value.update(expected);
+    match C::Database::run_query(connection, query).await.map_err(Error::database::<C::Database>)? {
+        0 => conflict(connection, loaded).await.map(Update::Conflict),
+        1 => Ok(Update::Applied(at_version(value, next))),
+        rows => Err(out_of_bounds(connection, rows).await?),
+    }
+}
+
+/// Deletes the row, if it still has the version that was loaded.
+///
+/// # Errors
+/// [`Error::Database`], [`Error::NullVersion`], [`Error::Suppressed`], [`Error::RowsOutOfBounds`], as for [`update`].
+///
+/// # Cancel safety
+/// As for [`update`].
+pub async fn delete<C, T>(connection: &mut C, loaded: &T) -> Result<Delete, Error>
+where
+    C: Connection<Database: Dialect>,
+    T: Stored<C::Database>,
+{
+    let query = T::delete(loaded.key(), loaded.version());
+    match C::Database::run_query(connection, query).await.map_err(Error::database::<C::Database>)? {
+        0 => conflict(connection, loaded).await.map(Delete::Conflict),
+        1 => Ok(Delete::Applied),
+        rows => Err(out_of_bounds(connection, rows).await?),
+    }
+}
+
+/// Tells a changed row from a missing one, after a write that found no row of the expected version.
+async fn conflict<C, T>(connection: &mut C, loaded: &T) -> Result<Conflict, Error>
+where
+    C: Connection<Database: Dialect>,
+    T: Stored<C::Database>,
+{
+    let query = T::actual(loaded.key());
+    let row = C::Database::fetch_query(connection, query).await.map_err(Error::database::<C::Database>)?;
+    let Some(row) = row else { return Ok(Conflict::Gone) };
+    let (expected, actual) = (loaded.version(), version_of::<C::Database, T>(&row)?);
+    if actual == expected {
+        return Err(Error::Suppressed { table: T::TABLE });
+    }
+    Ok(Conflict::Stale { expected, actual })
+}
+
+fn version_of<DB: Dialect, T: Versioned>(row: &Row<DB>) -> Result<Version, Error> {
+    let version = row.optional_int(0).map_err(Error::database::<DB>)?;
+    version.map(Version::new).ok_or(Error::NullVersion { place: T::TABLE })
+}
+
+fn at_version<T: Versioned>(mut value: T, version: Version) -> T {
+    value.set_version(version);
+    value
+}
+
+/// The error for a write that did not change exactly one row; keeps an open transaction from committing it.
+async fn out_of_bounds<C>(connection: &mut C, actual: u64) -> Result<Error, Error>
+where
+    C: Connection<Database: Dialect>,
+{
+    if connection.is_in_transaction() {
+        C::Database::poison(connection).await.map_err(Error::database::<C::Database>)?;
+    }
+    Ok(Error::RowsOutOfBounds { expected: Bound::Exactly(1), actual })
+}

@@ -1,0 +1,86 @@
+//! What a row is made of, as `#[derive(Versioned)]` says it.
+
+use leastlock_core::{Dialect, Row};
+use sqlx::query::Query;
+use sqlx::{Database, Decode, Encode, Type};
+
+use crate::version::Version;
+
+/// A value that stands for one row of a table with a version column.
+///
+/// Derived, never written by hand:
+///
+/// ```
+/// use leastlock_occ::{Version, Versioned};
+///
+/// #[derive(Clone, Versioned)]
+/// #[versioned(table = "account", key = "id", version = "version")]
+/// struct Account {
+///     id: String,
+///     balance: i64,
+///     version: Version,
+/// }
+/// ```
+///
+/// This gives `Account` four methods: `load`, `insert`, `update` and `delete` ([`row`](crate::row) has their contracts). An
+/// update or delete is checked against the version that was loaded, and answers
+/// [`Update::Conflict`](crate::Update::Conflict) or [`Delete::Conflict`](crate::Delete::Conflict) when somebody else
+/// came between.
+///
+/// | attribute | meaning |
+/// |---|---|
+/// | `table = "account"`, `table = "bank.account"` | the table, with its schema if need be; quoted, so written exactly as the database has it |
+/// | `key = "id"`, `key("warehouse", "code")` | the *fields* that are the primary key; `load` takes them in this order |
+/// | `version = "version"` | the *field* that is the version: a [`Version`] or an `i64`. Its column is a 64-bit integer, best `BIGINT NOT NULL` |
+/// | `crate = "leastlock::occ"` | where the generated code finds this crate |
+/// | `column = "…"`, on a field | the column, where it is not named like the field |
+///
+/// The struct is `Clone` and has named fields, each of a type that sqlx can encode and decode ([`Column`]). The key is
+/// unique in the table: that is the table's primary key to ensure.
+pub trait Versioned: Clone {
+    /// The key by reference, as a tuple.
+    type Key<'k>: Copy + PartialEq
+    where
+        Self: 'k;
+
+    /// The table.
+    const TABLE: &'static str;
+
+    /// The key of this row.
+    fn key(&self) -> Self::Key<'_>;
+
+    /// The version that this value had when it was loaded.
+    fn version(&self) -> Version;
+
+    #[doc(hidden)]
+    fn set_version(&mut self, version: Version);
+}
+
+/// A [`Versioned`] row on a certain engine: its statements with the values bound. Derived along with [`Versioned`].
+///
+/// Generic code needs it as a bound: `async fn pay<DB: Dialect>(tx: &mut Transaction<'_, DB>) where Account: Stored<DB>`.
+pub trait Stored<DB: Dialect>: Versioned {
+    #[doc(hidden)]
+    fn select(key: Self::Key<'_>) -> Query<'static, DB, DB::Arguments>;
+
+    #[doc(hidden)]
+    fn insert(&self, version: Version) -> Query<'static, DB, DB::Arguments>;
+
+    #[doc(hidden)]
+    fn update(&self, expected: Version) -> Query<'static, DB, DB::Arguments>;
+
+    #[doc(hidden)]
+    fn delete(key: Self::Key<'_>, expected: Version) -> Query<'static, DB, DB::Arguments>;
+
+    #[doc(hidden)]
+    fn actual(key: Self::Key<'_>) -> Query<'static, DB, DB::Arguments>;
+
+    /// Column 0 is the version, which the caller has checked.
+    #[doc(hidden)]
+    fn read(row: &Row<DB>, version: Version) -> Result<Self, sqlx::Error>;
+}
+
+/// A type that a column can have on `DB`: everything that sqlx can encode and decode there.
+pub trait Column<DB: Database>: Type<DB> + for<'q> Encode<'q, DB> + for<'r> Decode<'r, DB> {}
+
+impl<DB: Database, T> Column<DB> for T where T: Type<DB> + for<'q> Encode<'q, DB> + for<'r> Decode<'r, DB> {}
