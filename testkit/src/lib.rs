@@ -8,6 +8,7 @@
 //! | [`proxy`] | a TCP proxy that loses, delays and cuts, at a chosen statement |
 //! | [`history`] | what happened, in the order in which it was recorded |
 //! | [`checkers`] | what a history has to satisfy, one pure function per guarantee |
+//! | [`cases`] | which cases ran on which engines |
 //! | [`retail`] | real orders, for those who have them |
 
 #![allow(
@@ -15,6 +16,7 @@
     reason = "what goes wrong in here fails the test, and a panic is how that is done"
 )]
 
+pub mod cases;
 pub mod checkers;
 pub mod database;
 pub mod history;
