@@ -1,11 +1,14 @@
 //! What the tests of leastlock need: databases, brokers, a fault proxy, process control and history checkers.
 //!
+//! Its README shows how a test is written with it.
+//!
 //! | module | concept |
 //! |---|---|
 //! | [`database`] | a fresh database per test on each engine |
 //! | [`mount!`] | one conformance suite, mounted once per engine |
 //! | [`process`] | children that can be killed, stopped and continued |
 //! | [`proxy`] | a TCP proxy that loses, delays and cuts, at a chosen statement |
+//! | `broker` (feature `kafka`) | a mock cluster or the real broker, with topics of the test's own |
 //! | [`history`] | what happened, in the order in which it was recorded |
 //! | [`checkers`] | what a history has to satisfy, one pure function per guarantee |
 //! | [`cases`] | which cases ran on which engines |
@@ -16,6 +19,8 @@
     reason = "what goes wrong in here fails the test, and a panic is how that is done"
 )]
 
+#[cfg(feature = "kafka")]
+pub mod broker;
 pub mod cases;
 pub mod checkers;
 pub mod database;

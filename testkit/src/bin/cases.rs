@@ -2,7 +2,7 @@
 //!
 //! Exits with 1 if a case failed or has a hole, and with 2 if there was nothing to read.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::ExitCode;
 
 use leastlock_testkit::cases::{CASES, Matrix, runs};
@@ -25,14 +25,14 @@ fn main() -> ExitCode {
     }
     let matrix =
         Matrix::new(CASES.parse().expect("cases.tsv is checked by a test"), &runs(&String::from_utf8_lossy(&bytes)));
-    println!("{matrix}");
-    let strangers = matrix.strangers();
-    if !strangers.is_empty() {
-        println!("tests carry numbers that cases.tsv does not have: {}", strangers.join(", "));
-    }
     let complaints = matrix.complaints();
-    for complaint in &complaints {
-        println!("{complaint}");
+    let strangers = matrix.strangers();
+    let mut lines = vec![matrix.to_string()];
+    if !strangers.is_empty() {
+        lines.push(format!("tests carry numbers that cases.tsv does not have: {}", strangers.join(", ")));
     }
+    lines.extend(complaints.iter().cloned());
+    // Whoever closes the pipe early, such as `head`, has seen enough; the exit code still tells.
+    let _ = writeln!(std::io::stdout(), "{}", lines.join("\n"));
     if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
