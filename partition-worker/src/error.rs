@@ -1,0 +1,95 @@
+//! What can go wrong.
+
+use std::error::Error as StdError;
+
+use leastlock_core::classify;
+
+use crate::partition::TopicPartition;
+use crate::sql::WorkerSql;
+
+/// Why a worker could not be built, or stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting of the Kafka client contradicts what the worker needs.
+    #[error("{setting} = {value} contradicts the worker, which {needs}; remove the setting")]
+    Contradiction {
+        /// The name of the setting.
+        setting: &'static str,
+        /// Its value.
+        value: String,
+        /// What the worker needs instead.
+        needs: &'static str,
+    },
+    /// A setting is missing or out of its range.
+    #[error("{setting} {problem}")]
+    Setting {
+        /// The name of the setting.
+        setting: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A handler failed for good, and its record is neither finished nor skipped.
+    #[error(
+        "the handler of {partition} at offset {offset} failed {attempts} times; the worker stopped, and the record \
+         will be the first of its key when one starts again"
+    )]
+    HandlerFailed {
+        /// The partition of the record.
+        partition: TopicPartition,
+        /// The offset of the record.
+        offset: i64,
+        /// How often the handler was tried.
+        attempts: u32,
+        /// Its last failure.
+        #[source]
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// The database answered in a way that trying again cannot help.
+    #[error("{operation} failed for {partition}; are the tables there (see MIGRATIONS)?")]
+    Database {
+        /// What was being done.
+        operation: &'static str,
+        /// The partition that it was done for.
+        partition: TopicPartition,
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A stored offset is not in the partition's log: records were deleted before they were handled, or the topic was made
+    /// anew. Going on would skip records silently.
+    #[cfg(feature = "kafka")]
+    #[error("a stored offset is outside of its partition's log; nothing is skipped silently, so the worker stopped")]
+    OffsetOutOfRange {
+        /// What the Kafka client said.
+        #[source]
+        source: rdkafka::error::KafkaError,
+    },
+    /// The Kafka client refused or gave up.
+    #[cfg(feature = "kafka")]
+    #[error("the Kafka client failed while {operation}")]
+    Kafka {
+        /// What was being done.
+        operation: &'static str,
+        /// What it said.
+        #[source]
+        source: rdkafka::error::KafkaError,
+    },
+    /// The thread that polls Kafka ended before it was told to.
+    #[error("the polling thread ended unexpectedly; this is a defect, please report it")]
+    PollingThreadEnded,
+}
+
+impl Error {
+    /// Whether starting the worker again, as it is, can help.
+    #[must_use]
+    pub fn is_retryable<DB: WorkerSql>(&self) -> bool {
+        match self {
+            Self::HandlerFailed { .. } => true,
+            Self::Database { source, .. } => classify::<DB>(source).is_retryable(),
+            #[cfg(feature = "kafka")]
+            Self::Kafka { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What an application writes: a handler, and how it fails.
+
+use std::any::Any;
+use std::error::Error as StdError;
+use std::fmt;
+
+use sqlx::Transaction;
+
+use leastlock_core::Dialect;
+
+use crate::record::{Malformed, Record};
+
+/// Turns a record into its effect.
+///
+/// # Contract
+/// - The worker calls it for one record of a key at a time, in offset order; for different keys at the same time.
+/// - Whatever it writes through `tx` takes effect exactly once for each record: the transaction also marks the record as
+///   finished, and cannot commit once another worker has taken the partition over. It may be *called* more than once, after a
+///   failure, a rollback or a change of owner, so what it does outside of `tx` must bear being done again.
+/// - It must not commit, roll back, or change the isolation level of `tx` by SQL of its own. Savepoints are fine.
+/// - When it returns an error, what it wrote is rolled back, and it is called again after a pause, in its lane; a panic is
+///   treated the same. While it waits, other keys go on and the later records of its own key do not.
+/// - When its future is dropped, which happens when the partition is lost and at the end of a shutdown's drain, the transaction
+///   is rolled back.
+/// - It should not wait long for anything but the database: while a handler runs it holds a connection, and on PostgreSQL
+///   a transaction that is idle for longer than [`Timeouts::idle`](crate::progress::Timeouts::idle) is ended by the server.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")] mod ledger {
+/// use leastlock_partition_worker::{Failure, Handler, Record};
+/// use sqlx::{Sqlite, Transaction};
+///
+/// struct Ledger;
+///
+/// impl Handler<Sqlite> for Ledger {
+///     async fn handle(&self, record: &Record, tx: &mut Transaction<'_, Sqlite>) -> Result<(), Failure> {
+///         let units: i64 = record.json()?;
+///         sqlx::query("UPDATE ledger SET units = units + ? WHERE code = ?")
+///             .bind(units)
+///             .bind(record.key())
+///             .execute(&mut **tx)
+///             .await?;
+///         Ok(())
+///     }
+/// }
+/// # }
+/// ```
+pub trait Handler<DB: Dialect>: Send + Sync + 'static {
+    /// Handles one record.
+    fn handle(
+        &self,
+        record: &Record,
+        tx: &mut Transaction<'_, DB>,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// Why a handler failed. Made with `?` from any error.
+///
+/// A failure is retried, except where trying again meets the same: what [`permanent`](Self::permanent) made, and a
+/// [`Malformed`] record. It deliberately does not implement [`std::error::Error`], so that every error can become one.
+pub struct Failure {
+    cause: Box<dyn StdError + Send + Sync>,
+    permanent: bool,
+}
+
+impl Failure {
+    /// A failure that may pass.
+    pub fn retry(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self { cause: cause.into(), permanent: false }
+    }
+
+    /// A failure that every further attempt would meet.
+    pub fn permanent(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self { cause: cause.into(), permanent: true }
+    }
+
+    /// Whether a further attempt is pointless.
+    #[must_use]
+    pub const fn is_permanent(&self) -> bool {
+        self.permanent
+    }
+
+    /// The cause.
+    #[must_use]
+    pub fn cause(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        &*self.cause
+    }
+
+    /// The cause.
+    #[must_use]
+    pub fn into_cause(self) -> Box<dyn StdError + Send + Sync> {
+        self.cause
+    }
+
+    /// The database error among its causes.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn database_error(&self) -> Option<&sqlx::Error> {
+        let mut cause: Option<&(dyn StdError + 'static)> = Some(&*self.cause);
+        while let Some(error) = cause {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            cause = error.source();
+        }
+        None
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failure").field("cause", &self.cause).field("permanent", &self.permanent).finish()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cause.fmt(f)
+    }
+}
+
+impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let permanent = (&error as &dyn Any).is::<Malformed>();
+        Self { cause: Box::new(error), permanent }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_malformed_record_is_not_retried_and_any_other_error_is() {
+        let malformed = Record::new("t", 0, 0).text().expect_err("a tombstone has no text");
+        assert!(Failure::from(malformed).is_permanent());
+        assert!(!Failure::from(std::io::Error::other("the line is busy")).is_permanent());
+        assert!(!Failure::retry("later").is_permanent());
+        assert!(Failure::permanent("never").is_permanent());
+    }
+}

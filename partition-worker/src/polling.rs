@@ -1,0 +1,93 @@
+//! The thread that polls Kafka, and how it talks with the rest.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use tokio::sync::oneshot;
+
+use crate::assignment::Batch;
+use crate::error::Error;
+use crate::flow::Change;
+use crate::partition::{Epoch, TopicPartition};
+use crate::record::Record;
+
+mod context;
+mod copy;
+mod poller;
+
+use self::context::Context;
+use self::poller::Poller;
+
+/// What the polling thread asks of the rest of the worker. No call may block.
+pub(crate) trait Control: Send + Sync {
+    /// Seal these partitions, and answer each with [`Order::Sealed`].
+    fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>);
+    /// Records of this partition come from now on.
+    fn activate(&self, partition: &TopicPartition, start: Start);
+    /// These partitions are taken away; answers the watermarks of those that were active.
+    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, i64)>;
+    /// A record has come.
+    fn deliver(&self, record: Record);
+    /// What has to be paused and resumed.
+    fn change(&self) -> Change;
+    /// Watermarks that Kafka has not been told yet.
+    fn hints(&self) -> Vec<(TopicPartition, i64)>;
+    /// The last hints did not arrive.
+    fn hint_again(&self);
+}
+
+/// What the polling thread is told.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// A partition is sealed; `None`: another owner was faster.
+    Sealed { batch: Batch, partition: TopicPartition, start: Option<Start> },
+    /// Another owner has sealed an active partition.
+    Fenced(TopicPartition),
+    /// Take no more records.
+    Drain,
+    /// Commit, leave the group, and end.
+    Close,
+}
+
+/// Where a sealed partition starts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) epoch: Epoch,
+    pub(crate) offset: i64,
+    pub(crate) finished: BTreeSet<i64>,
+}
+
+/// What the polling thread is made of.
+pub(crate) struct Setup {
+    pub(crate) kafka: ClientConfig,
+    pub(crate) topics: Vec<String>,
+    pub(crate) commit_every: Duration,
+    pub(crate) rejoin_after: Duration,
+}
+
+/// Starts the thread; the answer comes when it has ended.
+pub(crate) fn start(
+    setup: Setup,
+    control: Arc<dyn Control>,
+    orders: Receiver<Order>,
+) -> Result<oneshot::Receiver<Result<(), Error>>, Error> {
+    let operation = "creating the consumer";
+    let context = Context::new();
+    let consumer = BaseConsumer::from_config_and_context(&setup.kafka, context);
+    let consumer = consumer.map_err(|source| Error::Kafka { operation, source })?;
+    let names: Vec<&str> = setup.topics.iter().map(String::as_str).collect();
+    consumer.subscribe(&names).map_err(|source| Error::Kafka { operation: "subscribing", source })?;
+    let (answer, ended) = oneshot::channel();
+    let poller = Poller::new(consumer, setup, control, orders);
+    let thread = std::thread::Builder::new().name("leastlock-poll".into());
+    let spawned = thread.spawn(move || {
+        // If the worker's future is gone nobody waits for the answer.
+        let _ = answer.send(poller.run());
+    });
+    spawned.map(|_| ended).map_err(|_| Error::PollingThreadEnded)
+}

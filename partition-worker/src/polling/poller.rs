@@ -1,0 +1,326 @@
+//! The polling loop: it delivers records, and answers rebalances.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, RebalanceProtocol};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+use super::context::{Context, Rebalance};
+use super::{Control, Order, Setup, Start, copy};
+use crate::assignment::{Assignment, Phase, Ready};
+use crate::error::Error;
+use crate::partition::TopicPartition;
+
+/// How long a poll waits, and so how long an order may wait. Handlers do not wait for it.
+const POLL: Duration = Duration::from_millis(20);
+/// Records taken before orders and limits are looked at again.
+const BURST: usize = 128;
+/// A commit whose reply has not come by then is taken for lost.
+const COMMIT_PATIENCE: Duration = Duration::from_secs(30);
+/// The last commit, on leaving.
+const LAST_COMMIT_PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) struct Poller {
+    consumer: BaseConsumer<Context>,
+    setup: Setup,
+    control: Arc<dyn Control>,
+    orders: Receiver<Order>,
+    assignment: Assignment<Start>,
+    sources: copy::Sources,
+    draining: bool,
+    commit_due: Instant,
+    commit_sent: Option<Instant>,
+    rejoin_at: Option<Instant>,
+}
+
+impl Poller {
+    pub(super) fn new(
+        consumer: BaseConsumer<Context>,
+        setup: Setup,
+        control: Arc<dyn Control>,
+        orders: Receiver<Order>,
+    ) -> Self {
+        Self {
+            consumer,
+            commit_due: Instant::now() + setup.commit_every,
+            setup,
+            control,
+            orders,
+            assignment: Assignment::new(),
+            sources: copy::Sources::new(),
+            draining: false,
+            commit_sent: None,
+            rejoin_at: None,
+        }
+    }
+
+    pub(super) fn run(mut self) -> Result<(), Error> {
+        let ended = self.serve();
+        self.close();
+        ended
+    }
+
+    fn serve(&mut self) -> Result<(), Error> {
+        loop {
+            loop {
+                match self.orders.try_recv() {
+                    Ok(Order::Close) | Err(TryRecvError::Disconnected) => return Ok(()),
+                    Ok(order) => self.obey(order)?,
+                    Err(TryRecvError::Empty) => break,
+                }
+            }
+            self.apply_limits()?;
+            self.hint();
+            self.rejoin()?;
+            self.poll()?;
+            self.answer_rebalances()?;
+        }
+    }
+
+    fn poll(&mut self) -> Result<(), Error> {
+        let mut wait = POLL;
+        for _ in 0..BURST {
+            match self.consumer.poll(wait) {
+                None => break,
+                Some(Ok(message)) => self.control.deliver(copy::record(&mut self.sources, &message)),
+                Some(Err(error)) => judge(error)?,
+            }
+            if self.consumer.context().has_rebalance() {
+                break;
+            }
+            wait = Duration::ZERO;
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), Error> {
+        match order {
+            Order::Sealed { batch, partition, start } => {
+                if let Some(ready) = self.assignment.sealed(batch, &partition, start) {
+                    self.assign(ready)?;
+                }
+            }
+            Order::Fenced(partition) => {
+                if self.assignment.fenced(&partition) {
+                    self.pause(&[partition])?;
+                    self.rejoin_later();
+                }
+            }
+            Order::Drain => {
+                self.draining = true;
+                let active: Vec<_> = self.assignment.in_phase(Phase::Active).cloned().collect();
+                self.assignment.drain();
+                self.pause(&active)?;
+            }
+            Order::Close => {}
+        }
+        Ok(())
+    }
+
+    fn answer_rebalances(&mut self) -> Result<(), Error> {
+        while let Some(rebalance) = self.consumer.context().next_rebalance() {
+            match rebalance {
+                Rebalance::Assign(partitions) => {
+                    tracing::info!(partitions = partitions.len(), "partitions were assigned");
+                    let (batch, ready) = self.assignment.assigned(&partitions);
+                    if let Some(ready) = ready {
+                        self.assign(ready)?;
+                    } else if !self.draining {
+                        self.control.seal(batch, self.assignment.to_seal(batch));
+                    }
+                }
+                Rebalance::Revoke(partitions) => self.revoke(&partitions)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells Kafka where the records of the sealed partitions are to start.
+    fn assign(&mut self, ready: Ready<Start>) -> Result<(), Error> {
+        let mut list = TopicPartitionList::new();
+        let mut add = |partition: &TopicPartition, offset| {
+            let added = list.add_partition_offset(partition.topic(), partition.partition(), offset);
+            added.map_err(failed("naming an offset"))
+        };
+        for (partition, start) in &ready.active {
+            add(partition, Offset::Offset(start.offset))?;
+        }
+        for partition in &ready.fenced {
+            add(partition, Offset::End)?;
+        }
+        for (partition, start) in ready.active {
+            self.control.activate(&partition, start);
+        }
+        let assigned =
+            if self.is_cooperative() { self.consumer.incremental_assign(&list) } else { self.consumer.assign(&list) };
+        assigned.map_err(failed("assigning"))?;
+        // A pause in force when a partition was last assigned is still in force; the limits start anew.
+        self.consumer.resume(&list).map_err(failed("resuming"))?;
+        if !ready.fenced.is_empty() {
+            self.pause(&ready.fenced)?;
+            self.rejoin_later();
+        }
+        Ok(())
+    }
+
+    /// Gives partitions back at once: what runs finishes, or is fenced, and the next owner's seal waits for it.
+    fn revoke(&mut self, partitions: &[TopicPartition]) -> Result<(), Error> {
+        let lost = self.consumer.assignment_lost();
+        tracing::info!(partitions = partitions.len(), lost, "partitions were taken back");
+        let taken = self.assignment.taken(partitions);
+        let watermarks = self.control.take_away(partitions, lost);
+        if !lost {
+            self.commit(&watermarks);
+        }
+        if self.is_cooperative() {
+            if !taken.sealing.is_empty() {
+                // librdkafka refuses to take back what it was never told to be assigned. Nothing is polled in between.
+                self.consumer.incremental_assign(&list_of(&taken.sealing)).map_err(failed("assigning"))?;
+            }
+            self.consumer.incremental_unassign(&list_of(partitions)).map_err(failed("unassigning"))?;
+        } else {
+            self.consumer.unassign().map_err(failed("unassigning"))?;
+        }
+        match taken.ready {
+            Some(ready) => self.assign(ready),
+            None => Ok(()),
+        }
+    }
+
+    fn apply_limits(&self) -> Result<(), Error> {
+        if self.draining {
+            return Ok(());
+        }
+        let change = self.control.change();
+        self.pause(&change.pause)?;
+        if change.resume.is_empty() {
+            return Ok(());
+        }
+        self.consumer.resume(&list_of(&change.resume)).map_err(failed("resuming"))
+    }
+
+    fn pause(&self, partitions: &[TopicPartition]) -> Result<(), Error> {
+        if partitions.is_empty() {
+            return Ok(());
+        }
+        self.consumer.pause(&list_of(partitions)).map_err(failed("pausing"))
+    }
+
+    /// Commits watermarks from time to time. Kafka's committed offset is only a hint, so a failure stops nothing.
+    fn hint(&mut self) {
+        if let Some(result) = self.consumer.context().committed() {
+            self.commit_sent = None;
+            if let Err(error) = result {
+                tracing::debug!(%error, "offsets were not committed; trying again later");
+                self.control.hint_again();
+            }
+        }
+        let now = Instant::now();
+        let in_flight = self.commit_sent.is_some_and(|sent| now < sent + COMMIT_PATIENCE);
+        if now >= self.commit_due && !in_flight {
+            self.commit_due = now + self.setup.commit_every;
+            let watermarks = self.control.hints();
+            self.commit(&watermarks);
+        }
+    }
+
+    fn commit(&mut self, watermarks: &[(TopicPartition, i64)]) {
+        if watermarks.is_empty() {
+            return;
+        }
+        let mut list = TopicPartitionList::new();
+        for (partition, watermark) in watermarks {
+            let offset = Offset::Offset(*watermark);
+            if let Err(error) = list.add_partition_offset(partition.topic(), partition.partition(), offset) {
+                tracing::debug!(%partition, %error, "an offset cannot be committed");
+            }
+        }
+        match self.consumer.commit(&list, CommitMode::Async) {
+            Ok(()) => self.commit_sent = Some(Instant::now()),
+            Err(error) => tracing::debug!(%error, "offsets were not committed"),
+        }
+    }
+
+    fn rejoin_later(&mut self) {
+        self.rejoin_at.get_or_insert(Instant::now() + self.setup.rejoin_after);
+    }
+
+    /// A partition that Kafka still leaves to this worker, after another has sealed it, would be worked on by nobody. By now
+    /// Kafka has told whoever of the two was wrong; joining anew has the rest sealed anew.
+    fn rejoin(&mut self) -> Result<(), Error> {
+        if self.draining || self.rejoin_at.is_none_or(|at| Instant::now() < at) {
+            return Ok(());
+        }
+        self.rejoin_at = None;
+        if self.assignment.in_phase(Phase::Fenced).next().is_none() {
+            return Ok(());
+        }
+        tracing::warn!("joining the group anew, since a partition is fenced that Kafka leaves to this worker");
+        self.consumer.unsubscribe();
+        let names: Vec<&str> = self.setup.topics.iter().map(String::as_str).collect();
+        self.consumer.subscribe(&names).map_err(failed("subscribing"))
+    }
+
+    /// Commits what is finished, and leaves the group: the consumer's drop does that.
+    fn close(mut self) {
+        self.draining = true;
+        let watermarks = self.control.hints();
+        self.commit(&watermarks);
+        let deadline = Instant::now() + LAST_COMMIT_PATIENCE;
+        while self.commit_sent.is_some() && Instant::now() < deadline {
+            let _ = self.consumer.poll(POLL);
+            if self.answer_rebalances().is_err() || self.consumer.context().committed().is_some() {
+                break;
+            }
+        }
+        let _ = self.answer_rebalances();
+        self.consumer.context().close();
+        let sealing: Vec<_> = self.assignment.in_phase(Phase::Sealing).cloned().collect();
+        if !sealing.is_empty() {
+            // The consumer waits for the answer to this assignment before it can leave.
+            let answered = if self.is_cooperative() {
+                self.consumer.incremental_assign(&list_of(&sealing))
+            } else {
+                self.consumer.unassign()
+            };
+            if let Err(error) = answered {
+                tracing::debug!(%error, "an assignment while closing");
+            }
+        }
+        self.control.take_away(&sealing, true);
+    }
+
+    fn is_cooperative(&self) -> bool {
+        matches!(self.consumer.rebalance_protocol(), RebalanceProtocol::Cooperative)
+    }
+}
+
+/// An error in place of a record: most pass by themselves, since librdkafka goes on trying.
+fn judge(error: KafkaError) -> Result<(), Error> {
+    match error {
+        KafkaError::MessageConsumption(RDKafkaErrorCode::AutoOffsetReset) => {
+            Err(Error::OffsetOutOfRange { source: error })
+        }
+        KafkaError::MessageConsumptionFatal(_) => Err(Error::Kafka { operation: "polling", source: error }),
+        KafkaError::PartitionEOF(_) => Ok(()),
+        error => {
+            tracing::warn!(%error, "polling met an error; it goes on");
+            Ok(())
+        }
+    }
+}
+
+fn list_of(partitions: &[TopicPartition]) -> TopicPartitionList {
+    let mut list = TopicPartitionList::with_capacity(partitions.len());
+    for partition in partitions {
+        list.add_partition(partition.topic(), partition.partition());
+    }
+    list
+}
+
+fn failed(operation: &'static str) -> impl FnOnce(KafkaError) -> Error {
+    move |source| Error::Kafka { operation, source }
+}

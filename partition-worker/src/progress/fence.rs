@@ -1,0 +1,59 @@
+//! A handler's first statement.
+
+use sqlx::Transaction;
+
+use super::{Progress, millis};
+use crate::partition::{Epoch, TopicPartition};
+use crate::sql::WorkerSql;
+
+/// Whether a handler may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "only a handler that has entered may write"]
+pub enum Entry {
+    /// It may: if its transaction commits, the record is finished, and no owner with another epoch can take over before
+    /// that is decided.
+    Entered,
+    /// The record is finished already. Roll back.
+    AlreadyDone,
+    /// Another owner has taken the partition over. Roll back.
+    Fenced,
+}
+
+impl<DB: WorkerSql> Progress<DB> {
+    /// Lets the handler of the record at `offset` into its transaction, which must have been begun with
+    /// [`BEGIN_WRITE`](leastlock_core::Dialect::BEGIN_WRITE) and must have done nothing yet.
+    ///
+    /// Running it again after a commit whose reply was lost resolves what happened: [`Entry::AlreadyDone`] says that it was
+    /// committed, [`Entry::Entered`] that it was not. It waits for a transaction of the same record that is still open.
+    ///
+    /// # Errors
+    /// What the database said. The transaction is of no use then.
+    ///
+    /// # Cancel safety
+    /// Nothing is decided before the transaction ends; drop it.
+    pub async fn enter(
+        &self,
+        tx: &mut Transaction<'_, DB>,
+        partition: &TopicPartition,
+        epoch: Epoch,
+        offset: i64,
+    ) -> Result<Entry, sqlx::Error> {
+        loop {
+            let enter = self.about(DB::FENCE_ENTER, partition).bind(epoch.get()).bind(offset);
+            let entered = enter.bind(millis(self.timeouts.idle)).execute::<DB>(&mut *tx).await?;
+            if entered == 1 {
+                return Ok(Entry::Entered);
+            }
+            let why = self.about(DB::FENCE_WHY, partition).bind(epoch.get()).bind(offset);
+            match why.fetch_optional::<DB>(&mut *tx).await? {
+                Some(row) if row.int(0)? == 1 => {
+                    if row.optional_int(1)? == Some(1) {
+                        return Ok(Entry::AlreadyDone);
+                    }
+                    // The epoch is right and the record is open, so what stood in the way is gone by now.
+                }
+                _ => return Ok(Entry::Fenced),
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Taking a partition over, in two committed steps.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::pin::pin;
+use std::time::Duration;
+
+use leastlock_core::{ErrorClass, Statement, classify};
+
+use super::{Progress, millis};
+use crate::partition::{Epoch, TopicPartition};
+use crate::sql::WorkerSql;
+
+/// How a seal ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "only a sealed partition may be worked on"]
+pub enum Seal {
+    /// The partition is this owner's: no earlier owner can commit anything any more.
+    Sealed(Sealed),
+    /// Another owner has come later. The partition is not this owner's.
+    Fenced,
+}
+
+/// One attempt at the second step of a seal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "only a sealed partition may be worked on"]
+pub enum Guard {
+    /// The epoch stands in the guard row.
+    Raised(Sealed),
+    /// Transactions of earlier owners are still open. Nothing has changed; newcomers of theirs stop at the gate.
+    Blocked {
+        /// Who was in the way, as far as the engine can tell.
+        blockers: Vec<Blocker>,
+    },
+    /// Another owner has come later.
+    Fenced,
+}
+
+/// A partition as its new owner finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sealed {
+    /// The epoch of this ownership.
+    pub epoch: Epoch,
+    /// Everything below is finished. `None`: no owner has fixed yet where the group starts.
+    pub next_offset: Option<i64>,
+    /// The finished offsets from `next_offset` on.
+    pub finished: BTreeSet<i64>,
+    /// Who was in the way at some time.
+    pub blockers: Vec<Blocker>,
+}
+
+/// A database session that holds up a seal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocker {
+    /// The server's id of the session.
+    pub pid: i64,
+    /// What it is doing, in the server's words, such as `idle in transaction`.
+    pub state: String,
+    /// How long its transaction has been open, in milliseconds.
+    pub open_ms: i64,
+}
+
+impl fmt::Display for Blocker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "session {} ({}, open for {} ms)", self.pid, self.state, self.open_ms)
+    }
+}
+
+impl<DB: WorkerSql> Progress<DB> {
+    /// Takes a partition over, and waits for as long as it takes: each attempt is bounded, reports who is in the way, and is
+    /// followed by the next. It never answers [`Seal::Sealed`] while a transaction of an earlier owner is open.
+    ///
+    /// # Errors
+    /// What the database said, if trying again cannot help.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, it may have claimed an epoch: earlier owners are fenced then, and the next seal takes a higher one.
+    pub async fn seal(&self, partition: &TopicPartition) -> Result<Seal, sqlx::Error> {
+        let mut attempt = 0;
+        let mut met = Vec::new();
+        let mut claimed = None;
+        loop {
+            let step = match claimed {
+                None => self.claim_gate(partition).await.map(|epoch| {
+                    claimed = Some(epoch);
+                    None
+                }),
+                Some(epoch) => self.raise_guard(partition, epoch).await.map(Some),
+            };
+            match step {
+                Ok(None) => continue,
+                Ok(Some(Guard::Raised(mut sealed))) => {
+                    sealed.blockers = met;
+                    return Ok(Seal::Sealed(sealed));
+                }
+                Ok(Some(Guard::Fenced)) => return Ok(Seal::Fenced),
+                Ok(Some(Guard::Blocked { blockers })) => add_new(&mut met, blockers),
+                Err(error) if classify::<DB>(&error).is_retryable() => {
+                    tracing::warn!(%partition, %error, attempt, "the seal of a partition is tried again");
+                }
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(self.backoff.delay(attempt)).await;
+            attempt += 1;
+        }
+    }
+
+    /// The first step: claims the next epoch. From its commit on, handlers of earlier epochs that start are fenced.
+    ///
+    /// # Errors
+    /// What the database said. An epoch may have been claimed; claiming again is always safe.
+    ///
+    /// # Cancel safety
+    /// As for an error.
+    pub async fn claim_gate(&self, partition: &TopicPartition) -> Result<Epoch, sqlx::Error> {
+        let mut tx = self.begin().await?;
+        let claim = self.about(DB::SEAL_GATE, partition).bind(&*self.owner);
+        let epoch = claim.fetch_one::<DB>(&mut tx).await?.int(0)?;
+        tx.commit().await?;
+        Ok(Epoch::new(epoch))
+    }
+
+    /// The second step, once: raises the guard row to `epoch`, which [`claim_gate`](Self::claim_gate) answered, waiting for
+    /// handlers that are still open, to the seal time-out.
+    ///
+    /// # Errors
+    /// What the database said. If only the reply to the commit was lost, the guard is raised, and the next attempt with this
+    /// epoch finds it so.
+    ///
+    /// # Cancel safety
+    /// The guard is raised or it is not; another attempt is always safe.
+    pub async fn raise_guard(&self, partition: &TopicPartition, epoch: Epoch) -> Result<Guard, sqlx::Error> {
+        let mut tx = match self.begin().await {
+            Err(error) if is_wait_over::<DB>(&error) => return Ok(Guard::Blocked { blockers: Vec::new() }),
+            begun => begun?,
+        };
+        let backend = match DB::SEAL_BOUND {
+            None => None,
+            Some(sql) => {
+                let bound = Statement::new(sql).bind(millis(self.timeouts.seal));
+                Some(bound.fetch_one::<DB>(&mut tx).await?.int(0)?)
+            }
+        };
+        let raise = self.about(DB::SEAL_GUARD, partition).bind(epoch.get()).bind(&*self.owner);
+        let mut blockers = Vec::new();
+        let raised = self.watched(raise.fetch_optional::<DB>(&mut tx), backend, partition, &mut blockers).await;
+        let next_offset = match raised {
+            Ok(Some(row)) => row.optional_int(0)?,
+            Ok(None) => return Ok(Guard::Fenced),
+            Err(error) if is_wait_over::<DB>(&error) => return Ok(Guard::Blocked { blockers }),
+            Err(error) => return Err(error),
+        };
+        let finished = self.about(DB::SEAL_FINISHED, partition).fetch_all::<DB>(&mut tx).await?;
+        let finished = finished.iter().map(|row| row.int(0)).collect::<Result<BTreeSet<i64>, _>>()?;
+        tx.commit().await?;
+        let finished = next_offset.map_or_else(BTreeSet::new, |next| finished.range(next..).copied().collect());
+        Ok(Guard::Raised(Sealed { epoch, next_offset, finished, blockers }))
+    }
+
+    /// Fixes where a group starts that has no `next_offset` yet; answers whether it is this epoch's to do, and undone.
+    ///
+    /// # Errors
+    /// What the database said.
+    ///
+    /// # Cancel safety
+    /// It is fixed or it is not; the next owner finds out.
+    pub async fn anchor(&self, partition: &TopicPartition, epoch: Epoch, start: i64) -> Result<bool, sqlx::Error> {
+        let mut tx = self.begin().await?;
+        let anchor = self.about(DB::SEAL_ANCHOR, partition).bind(epoch.get()).bind(start);
+        let anchored = anchor.execute::<DB>(&mut tx).await? == 1;
+        tx.commit().await?;
+        Ok(anchored)
+    }
+
+    /// Waits for `raise`, and reports meanwhile who is in the way.
+    async fn watched<T>(
+        &self,
+        raise: impl Future<Output = T>,
+        backend: Option<i64>,
+        partition: &TopicPartition,
+        blockers: &mut Vec<Blocker>,
+    ) -> T {
+        let mut raise = pin!(raise);
+        let (Some(backend), Some(sql)) = (backend, DB::SEAL_BLOCKERS) else {
+            return raise.await;
+        };
+        let look_every = (self.timeouts.seal / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
+        loop {
+            if let Ok(raised) = tokio::time::timeout(look_every, &mut raise).await {
+                return raised;
+            }
+            // Bounded, since it needs a second connection, and a pool may be empty; the statement above goes on meanwhile.
+            match tokio::time::timeout(look_every, self.blockers(sql, backend)).await {
+                Ok(Ok(found)) if !found.is_empty() => {
+                    let list = found.iter().map(Blocker::to_string).collect::<Vec<_>>().join(", ");
+                    tracing::warn!(%partition, blockers = list, "a seal waits for transactions of an earlier owner");
+                    add_new(blockers, found);
+                }
+                Ok(Ok(_)) | Err(_) => {}
+                Ok(Err(error)) => tracing::warn!(%partition, %error, "who holds up a seal could not be found out"),
+            }
+        }
+    }
+
+    async fn blockers(&self, sql: &'static str, backend: i64) -> Result<Vec<Blocker>, sqlx::Error> {
+        let mut connection = self.pool.acquire().await?;
+        let rows = Statement::new(sql).bind(backend).fetch_all::<DB>(&mut connection).await?;
+        let blocker = |row: &leastlock_core::Row<DB>| {
+            Ok(Blocker { pid: row.int(0)?, state: row.text(1)?, open_ms: row.optional_int(2)?.unwrap_or(0) })
+        };
+        rows.iter().map(blocker).collect()
+    }
+}
+
+/// Of several reports of one session, the latest stays.
+fn add_new(met: &mut Vec<Blocker>, found: Vec<Blocker>) {
+    for blocker in found {
+        met.retain(|known| known.pid != blocker.pid);
+        met.push(blocker);
+    }
+}
+
+fn is_wait_over<DB: WorkerSql>(error: &sqlx::Error) -> bool {
+    matches!(classify::<DB>(error), ErrorClass::StatementTimeout | ErrorClass::LockTimeout | ErrorClass::Busy)
+}

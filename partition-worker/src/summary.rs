@@ -1,0 +1,45 @@
+//! What a worker did.
+
+use std::collections::BTreeMap;
+
+use crate::partition::TopicPartition;
+
+/// What a worker did, partition by partition.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Each partition that it ever owned.
+    pub partitions: BTreeMap<TopicPartition, PartitionSummary>,
+    /// Whether every handler that ran when the shutdown began has finished by itself.
+    pub drained: bool,
+}
+
+impl Summary {
+    /// Records whose effect this worker committed.
+    #[must_use]
+    pub fn processed(&self) -> u64 {
+        self.partitions.values().map(|partition| partition.processed).sum()
+    }
+
+    /// Records that it was given again and found finished.
+    #[must_use]
+    pub fn already_done(&self) -> u64 {
+        self.partitions.values().map(|partition| partition.already_done).sum()
+    }
+}
+
+/// What a worker did with one partition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PartitionSummary {
+    /// Records whose effect it committed.
+    pub processed: u64,
+    /// Records that it was given again and found finished.
+    pub already_done: u64,
+    /// Attempts that ended in a handler's failure.
+    pub failures: u64,
+    /// The offset below which everything is finished, as it stood when the worker last owned the partition.
+    pub watermark: Option<i64>,
+    /// Records delivered and not finished when the worker last owned the partition. They will be delivered again.
+    pub unfinished: usize,
+}

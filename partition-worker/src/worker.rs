@@ -1,0 +1,138 @@
+//! The worker: built, run, and shut down.
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::dispatch::{Dispatch, Parts};
+use crate::error::Error;
+use crate::handler::Handler;
+use crate::polling::{self, Control, Order, Setup};
+use crate::progress::{Progress, Timeouts};
+use crate::settings::{Reset, Settings};
+use crate::sql::WorkerSql;
+use crate::summary::Summary;
+
+mod builder;
+
+pub use self::builder::Builder;
+
+/// How long a cancelled handler may take to end; one that blocks its thread is left behind.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
+/// How long leaving the group may take.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A consumer with one writer per key, whose effect is exactly once.
+///
+/// See the [crate's documentation](crate) for what it guarantees.
+#[derive(Debug)]
+pub struct Worker<DB: WorkerSql> {
+    kafka: ClientConfig,
+    group: String,
+    reset: Reset,
+    topics: Vec<String>,
+    pool: sqlx::Pool<DB>,
+    timeouts: Timeouts,
+    settings: Settings,
+}
+
+impl<DB: WorkerSql> Worker<DB> {
+    /// Starts to describe a worker that consumes as `kafka` says. `bootstrap.servers` and `group.id` are needed; classic
+    /// groups, eager or cooperative, and `group.protocol=consumer` all work.
+    ///
+    /// The worker itself sets `enable.auto.commit` and `enable.auto.offset.store` to false. `auto.offset.reset` (default here:
+    /// `earliest`) says where a group starts that has neither progress in the database nor a committed offset; afterwards
+    /// the database says it, and an offset that the log does not have stops the worker.
+    #[must_use]
+    pub fn builder(kafka: ClientConfig) -> Builder<DB> {
+        Builder::new(kafka)
+    }
+
+    /// Consumes until `shutdown` is cancelled. Then it takes no more records, lets the handlers that run finish, up to the
+    /// drain time-out, cancels those that do not, commits what is finished, and leaves the group. Records that waited are
+    /// delivered again to whoever owns their partition next.
+    ///
+    /// # Errors
+    /// [`Error::HandlerFailed`] if a handler has failed for good; the other variants if the database or Kafka answer in a way
+    /// that trying again cannot help. The group has been left, and what was finished stays finished.
+    ///
+    /// # Cancel safety
+    /// Dropped, it cancels its handlers, whose transactions roll back, and its thread leaves the group in the background.
+    /// No record is lost and none takes effect twice.
+    pub async fn run<H: Handler<DB>>(self, handler: H, shutdown: CancellationToken) -> Result<Summary, Error> {
+        let (orders, receiver) = mpsc::channel();
+        let owner = uuid::Uuid::new_v4().to_string();
+        let progress = Progress::new(self.pool, self.group, owner).with_timeouts(self.timeouts);
+        let Settings { drain_timeout, fold_every, commit_every, rejoin_after, .. } = self.settings;
+        let setup = Setup { kafka: self.kafka.clone(), topics: self.topics, commit_every, rejoin_after };
+        let parts = Parts {
+            progress,
+            handler,
+            settings: self.settings,
+            kafka: self.kafka,
+            reset: self.reset,
+            orders: orders.clone(),
+        };
+        let dispatch = Dispatch::new(parts, Handle::current());
+        let mut ended = polling::start(setup, Arc::clone(&dispatch) as Arc<dyn Control>, receiver)?;
+        let abandoned = CloseOnDrop { dispatch: &dispatch, orders: &orders };
+
+        let mut fold = interval(fold_every);
+        fold.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let early = loop {
+            tokio::select! {
+                () = shutdown.cancelled() => break None,
+                () = dispatch.failed() => break None,
+                end = &mut ended => break Some(end),
+                _ = fold.tick() => dispatch.fold_all().await,
+            }
+        };
+
+        dispatch.drain();
+        let _ = orders.send(Order::Drain);
+        let drained = timeout(drain_timeout, dispatch.idle()).await.is_ok();
+        dispatch.cancel();
+        if timeout(CANCEL_PATIENCE, dispatch.idle()).await.is_err() {
+            tracing::warn!("a handler goes on after it was cancelled; it is left behind, and cannot commit once it is fenced");
+        }
+        dispatch.fold_all().await;
+        let _ = orders.send(Order::Close);
+        let end = match early {
+            Some(end) => Some(end),
+            None => timeout(CLOSE_PATIENCE, ended).await.ok(),
+        };
+        drop(abandoned);
+        note_end(&dispatch, end);
+        dispatch.outcome(drained)
+    }
+}
+
+type Ended = Result<Result<(), Error>, oneshot::error::RecvError>;
+
+fn note_end<DB: WorkerSql, H: Handler<DB>>(dispatch: &Dispatch<DB, H>, end: Option<Ended>) {
+    match end {
+        Some(Ok(Ok(()))) => {}
+        Some(Ok(Err(error))) => dispatch.fail(error),
+        Some(Err(_)) => dispatch.fail(Error::PollingThreadEnded),
+        None => tracing::warn!("leaving the group takes long; it goes on in the background"),
+    }
+}
+
+/// Ends the thread and the handlers however the worker's future ends.
+struct CloseOnDrop<'a, DB: WorkerSql, H: Handler<DB>> {
+    dispatch: &'a Dispatch<DB, H>,
+    orders: &'a mpsc::Sender<Order>,
+}
+
+impl<DB: WorkerSql, H: Handler<DB>> Drop for CloseOnDrop<'_, DB, H> {
+    fn drop(&mut self) {
+        self.dispatch.drain();
+        self.dispatch.cancel();
+        let _ = self.orders.send(Order::Close);
+    }
+}

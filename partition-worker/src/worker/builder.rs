@@ -1,0 +1,121 @@
+//! What a worker is told before it runs.
+
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+
+use leastlock_core::Backoff;
+
+use super::Worker;
+use crate::effect::Effect;
+use crate::error::Error;
+use crate::flow::Limits;
+use crate::settings::{OnFailure, Settings, consumer_config};
+use crate::sql::WorkerSql;
+
+/// Describes a [`Worker`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it has built"]
+pub struct Builder<DB: WorkerSql> {
+    kafka: ClientConfig,
+    topics: Vec<String>,
+    effect: Option<Effect<DB>>,
+    settings: Settings,
+}
+
+impl<DB: WorkerSql> Builder<DB> {
+    pub(super) fn new(kafka: ClientConfig) -> Self {
+        Self { kafka, topics: Vec::new(), effect: None, settings: Settings::default() }
+    }
+
+    /// Consumes this topic, beside others that were named.
+    pub fn topic(mut self, topic: impl Into<String>) -> Self {
+        self.topics.push(topic.into());
+        self
+    }
+
+    /// Where the effect of the records goes. Needed.
+    pub fn effect(self, effect: Effect<DB>) -> Self {
+        Self { effect: Some(effect), ..self }
+    }
+
+    /// How many handlers run at a time, in all partitions together; each takes a connection. Default: 16.
+    pub fn concurrency(mut self, handlers: usize) -> Self {
+        self.settings.concurrency = handlers;
+        self
+    }
+
+    /// How much is held in memory before partitions are paused. They are looked at every 128 records, so a limit may be
+    /// exceeded by that many. Default: see [`Limits`].
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.settings.limits = limits;
+        self
+    }
+
+    /// How often a failing handler is tried before [`on_failure`](Self::on_failure) applies. Attempts that the database failed
+    /// (a deadlock, a lost connection, a serialization failure) do not count. Default: 10.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.settings.max_attempts = attempts;
+        self
+    }
+
+    /// How long a lane waits before it tries again. Default: from 50 ms to 5 s.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.settings.backoff = backoff;
+        self
+    }
+
+    /// What happens when a handler has failed for good. Default: [`OnFailure::Stop`].
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.settings.on_failure = on_failure;
+        self
+    }
+
+    /// How long handlers that run may take to finish at a shutdown. Default: 20 s.
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.drain_timeout = timeout;
+        self
+    }
+
+    /// How often the watermarks are committed to Kafka. They are a hint for lag monitors, and for a group that changes to
+    /// another kind of consumer; the worker itself starts from the database. Default: 5 s.
+    pub fn commit_every(mut self, period: Duration) -> Self {
+        self.settings.commit_every = period;
+        self
+    }
+
+    /// How long a partition may be fenced that Kafka still leaves to this worker, before the worker joins the group anew.
+    /// It should not be shorter than the session time-out. Default: 45 s.
+    pub fn rejoin_after(mut self, delay: Duration) -> Self {
+        self.settings.rejoin_after = delay;
+        self
+    }
+
+    /// How often finished offsets are folded into one number in the database; they also are after every 1,000 records of a
+    /// partition. Default: 2 s.
+    pub fn fold_every(mut self, period: Duration) -> Self {
+        self.settings.fold_every = period;
+        self
+    }
+
+    /// The worker.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] names what is missing or out of its range, [`Error::Contradiction`] a setting of the Kafka client
+    /// that contradicts the worker.
+    pub fn build(self) -> Result<Worker<DB>, Error> {
+        let Self { kafka, topics, effect, settings } = self;
+        let (kafka, group, reset) = consumer_config(&kafka)?;
+        settings.check()?;
+        if topics.is_empty() {
+            return Err(Error::Setting { setting: "topic", problem: "is missing: name at least one" });
+        }
+        let effect = effect.ok_or(Error::Setting { setting: "effect", problem: "is missing" })?;
+        let Effect { pool, timeouts } = effect;
+        if timeouts.seal.is_zero() || timeouts.idle.is_zero() || timeouts.fold.is_zero() {
+            // PostgreSQL takes zero for no limit at all.
+            return Err(Error::Setting { setting: "timeouts", problem: "must not be zero" });
+        }
+        Ok(Worker { kafka, group, reset, topics, pool, timeouts, settings })
+    }
+}
