@@ -1,1 +1,117 @@
-//! x
+//! A thin lease with a fencing token that the resource checks.
+//!
+//! A lease is the last resort: first look whether a conditional statement, an idempotency key, a version column or one
+//! writer per key will do. What is left here is work of which at most one holder may take effect at a time, and whose double
+//! run would corrupt data.
+//!
+//! # What it guarantees
+//! - **Of two holders, the resource takes the newer.** A lease alone cannot promise one holder: one that is paused for longer
+//!   than its TTL wakes up and believes that it still holds. So a [`CorrectnessLease`] yields [`Permit`]s, and the resource's
+//!   [`Fence`] refuses every transaction whose generation is not the sealed one.
+//! - **Lost is noticed before use.** A permit is checked against the machine's boot clock when it is asked for and when it
+//!   is used; a lease that ran out during a pause or a suspension gives none. Lost is final.
+//! - **A time-out is not an answer.** An unanswered acquisition is repeated under the same nonce and keeps its token; an
+//!   unanswered renewal makes the lease unconfirmed, and neither extends nor ends it; a lease whose work has an unknown outcome
+//!   is not released.
+//! - **Whoever dies blocks others for the TTL at most** and a stopped process that holds the guard row, on PostgreSQL,
+//!   until its transaction's idle time-out.
+//!
+//! # What it does not promise
+//! - That only one process *runs*. Effects outside the fenced resource (a mail, a call) can happen twice.
+//! - Anything about writers that do not check, or about late writes before the new holder has sealed: seal first.
+//! - Fairness: the SQL store has no queue.
+//! - On SQLite, that a stopped writer does not block the file.
+//!
+//! # Example
+//! ```
+//! use std::time::Duration;
+//! use leastlock_lease::{Fence, Hold, Leases, LockName, SqlLeaseStore};
+//! # use sqlx::{Sqlite, Transaction};
+//!
+//! # async fn write_report(tx: &mut Transaction<'_, Sqlite>) -> Result<(), sqlx::Error> {
+//! #     sqlx::query("INSERT INTO report VALUES (7, 'done')").execute(&mut **tx).await.map(drop)
+//! # }
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! # let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await?;
+//! # sqlx::raw_sql("CREATE TABLE report (tenant INTEGER PRIMARY KEY, body TEXT)").execute(&pool).await?;
+//! leastlock_lease::MIGRATIONS.run(&pool).await?;
+//! let leases = Leases::new(SqlLeaseStore::new(&pool));
+//! let fence = Fence::new("report:tenant-7")?;
+//!
+//! # let work = async move {
+//! let lease = leases.acquire(&LockName::new("report:tenant-7:2026-09")?, Hold::renewed(Duration::from_secs(30))).await?;
+//! lease.run(async |scope| {
+//!     let permit = scope.permit()?;
+//!     fence.seal(&pool, &permit).await?;                             // from here on, older holders are refused
+//!     let mut tx = pool.begin().await?;
+//!     fence.check(&mut tx, &permit).await?;                          // and this transaction is protected
+//!     write_report(&mut tx).await?;
+//!     Ok(tx.commit().await?)
+//! }).await?;
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! # };
+//! # tokio::spawn(work).await??;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Modules
+//! | module | concept |
+//! |---|---|
+//! | `lock_name`, `token` | [`LockName`]; [`FencingToken`], [`OwnerNonce`] |
+//! | `hold`, `clock`, `state` | how long ([`Hold`]), by which clock ([`Clock`]), and what may be believed ([`LeaseStatus`]) |
+//! | `store`, `sql_store`, `sql` | what a lock store must do ([`LeaseStore`], [`FencedStore`]), and the one in SQL |
+//! | `leases`, `acquire`, `renewal`, `release` | a lease's life: [`Leases`], [`Acquire`], [`Released`] |
+//! | `lease`, `run`, `scope`, `work_error` | [`CorrectnessLease`], the work under it, and how that ends |
+//! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
+//!
+//! # Logging
+//! Lease events (acquired, renewal failed, lost, released, left to expire, late write refused, seal waits, tasks outlived)
+//! are logged at INFO with the target `leastlock_lease`: lock, token, owner as a short hash, job, times. Nothing else is
+//! logged above TRACE.
+
+mod acquire;
+mod clock;
+mod error;
+mod event;
+mod fence;
+mod held;
+mod hold;
+mod lease;
+mod leases;
+mod lock_name;
+mod migrations;
+mod permit;
+mod release;
+mod renewal;
+mod run;
+mod scope;
+mod sql;
+mod sql_store;
+mod state;
+mod store;
+mod token;
+mod work_error;
+
+pub use crate::acquire::Acquire;
+pub use crate::clock::{BootClock, BootTime, Clock};
+pub use crate::error::Error;
+pub use crate::fence::{Blocker, Fence, Refusal, Sealed};
+pub use crate::hold::Hold;
+pub use crate::lease::CorrectnessLease;
+pub use crate::leases::Leases;
+pub use crate::lock_name::LockName;
+pub use crate::migrations::MIGRATIONS;
+pub use crate::permit::Permit;
+pub use crate::release::Released;
+pub use crate::run::{Ending, Finished};
+pub use crate::scope::Scope;
+pub use crate::sql::LeaseSql;
+pub use crate::sql_store::SqlLeaseStore;
+pub use crate::state::{LeaseStatus, LossReason};
+pub use crate::store::{
+    Claim, FencedStore, Grant, Holder, LeaseStore, Pause, Release, Renewal, StoreError, StoreToken,
+};
+pub use crate::token::{FencingToken, OwnerHash, OwnerNonce};
+pub use crate::work_error::WorkError;

@@ -1,0 +1,165 @@
+//! Why an operation on a lease or a fence did not happen.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use crate::fence::{Blocker, Refusal};
+use crate::lock_name::LockName;
+use crate::state::LossReason;
+use crate::store::{Holder, StoreError};
+use crate::token::FencingToken;
+
+/// Why an operation on a lease or a fence did not happen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is no lock name.
+    #[error("not a lock name: {fault}; write kind:name[:id][:period]")]
+    LockName {
+        /// The rule that it breaks.
+        fault: &'static str,
+    },
+    /// The text is no name of a resource.
+    #[error("not a resource's name: {fault}")]
+    Resource {
+        /// The rule that it breaks.
+        fault: &'static str,
+    },
+    /// The hold is outside its limits.
+    #[error("not a hold: {fault}")]
+    Hold {
+        /// The limit.
+        fault: &'static str,
+    },
+    /// The operating system gave no random numbers for the owner nonce.
+    #[error("no random numbers for the owner nonce")]
+    Randomness {
+        /// What it said.
+        #[source]
+        source: getrandom::Error,
+    },
+    /// Somebody else holds the lock, and still did when the wait was over.
+    #[error("{name} is held: {holder}")]
+    Held {
+        /// The lock.
+        name: LockName,
+        /// Who holds it, as the store last said.
+        holder: Holder,
+    },
+    /// The store did not answer until the wait was over. What it may have granted was given back as far as it could be; at
+    /// worst the lock is free after its TTL.
+    #[error("the lock store gave no answer for {name} in {attempts} attempts; whether it was granted is not known")]
+    Unanswered {
+        /// The lock.
+        name: LockName,
+        /// How often it was asked.
+        attempts: u32,
+        /// What the last attempt met; `None` for a time-out.
+        #[source]
+        source: Option<StoreError>,
+    },
+    /// The store refused in a way that a further attempt would meet again.
+    #[error("the lock store cannot serve {name}")]
+    Store {
+        /// The lock.
+        name: LockName,
+        /// What it said.
+        #[source]
+        source: StoreError,
+    },
+    /// The store cannot issue a token above the generation that is sealed at the resource: it was restored from an old copy,
+    /// and must be moved ahead before this lock can protect anything.
+    #[error("the store's next token {token} for {name} is not above the floor {floor}; raise the store's counter")]
+    TokenBelowFloor {
+        /// The lock.
+        name: LockName,
+        /// What the store would issue.
+        token: FencingToken,
+        /// What is sealed.
+        floor: FencingToken,
+    },
+    /// A renewal is unanswered, and no permit is given until one is confirmed.
+    #[error("{name} is unconfirmed: a renewal was not answered; ask again, or allow permits_while_unconfirmed")]
+    Unconfirmed {
+        /// The lock.
+        name: LockName,
+    },
+    /// The lease is over.
+    #[error("{name} is lost: {reason}")]
+    Lost {
+        /// The lock.
+        name: LockName,
+        /// Why.
+        reason: LossReason,
+    },
+    /// The resource refused the permit. The transaction that was checked cannot commit; roll it back.
+    #[error("{resource} refuses generation {generation}: {refusal}; roll the transaction back")]
+    Refused {
+        /// The resource.
+        resource: Box<str>,
+        /// The generation that was brought.
+        generation: FencingToken,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The seal waited to its limit for transactions that hold the guard row. The resource is *not* sealed for this
+    /// generation, but older ones can begin nothing new; seal again.
+    #[error("{resource} could not be sealed within {waited:.1?}: {} transactions stand in the way", blockers.len())]
+    SealTimeout {
+        /// The resource.
+        resource: Box<str>,
+        /// How long it waited.
+        waited: Duration,
+        /// Whom the last attempt waited for, as far as the engine tells.
+        blockers: Vec<Blocker>,
+    },
+    /// The database failed in a seal or a check.
+    #[error("the database failed to {operation}")]
+    Database {
+        /// What was being done.
+        operation: &'static str,
+        /// Whether doing it again can help.
+        retryable: bool,
+        /// What it said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The work of a [`run`](crate::CorrectnessLease::run) failed.
+    #[error("the work under the lease failed")]
+    Work {
+        /// What it said.
+        #[source]
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// The work of a [`run`](crate::CorrectnessLease::run) was cancelled before it ended.
+    #[error("the work under {name} was cancelled before it ended")]
+    Cancelled {
+        /// The lock.
+        name: LockName,
+    },
+}
+
+impl Error {
+    /// Whether the same call can succeed later (of [`Lost`](Self::Lost) and [`Cancelled`](Self::Cancelled): with a new
+    /// lease). What the work itself said is for its author to judge.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Held { .. }
+            | Self::Unanswered { .. }
+            | Self::Unconfirmed { .. }
+            | Self::Lost { .. }
+            | Self::SealTimeout { .. }
+            | Self::Cancelled { .. } => true,
+            Self::Store { source, .. } => source.is_retryable(),
+            Self::Database { retryable, .. } => *retryable,
+            Self::LockName { .. }
+            | Self::Resource { .. }
+            | Self::Hold { .. }
+            | Self::Randomness { .. }
+            | Self::TokenBelowFloor { .. }
+            | Self::Refused { .. }
+            | Self::Work { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Lease events, logged at INFO: the only lines above TRACE that this crate writes.
+//!
+//! They name the lock, the token, the times (milliseconds since 1970, on the client's wall clock) and the job; the owner
+//! only as a short hash, and no nonce, ever.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::fence::{Blocker, Refusal};
+use crate::held::Held;
+use crate::permit::Permit;
+use crate::state::LossReason;
+use crate::store::{Release, StoreError};
+
+macro_rules! event {
+    ($held:expr, $($rest:tt)+) => {
+        tracing::info!(
+            target: "leastlock_lease",
+            lock = %$held.name(),
+            token = $held.token().map(crate::FencingToken::value),
+            owner = %$held.nonce(),
+            job = $held.job(),
+            $($rest)+
+        )
+    };
+}
+
+pub(crate) fn acquired(held: &Held) {
+    let now = unix_ms(Duration::ZERO);
+    let expires = unix_ms(held.remaining().unwrap_or_default());
+    event!(held, acquired_at_ms = now, expires_at_ms = expires, "lease acquired");
+}
+
+pub(crate) fn renewal_failed(held: &Held, error: Option<&StoreError>) {
+    let expires = unix_ms(held.remaining().unwrap_or_default());
+    let timed_out = error.is_none();
+    event!(held, expires_at_ms = expires, timed_out, "lease renewal failed");
+}
+
+pub(crate) fn lost(held: &Held, reason: LossReason) {
+    event!(held, lost_at_ms = unix_ms(Duration::ZERO), ?reason, "lease lost");
+}
+
+pub(crate) fn released(held: &Held, release: Option<Release>) {
+    event!(held, released_at_ms = unix_ms(Duration::ZERO), ?release, "lease released");
+}
+
+pub(crate) fn left_to_expire(held: &Held, remaining: Duration, outlived: usize) {
+    event!(held, expires_at_ms = unix_ms(remaining), outlived, "lease left to expire");
+}
+
+pub(crate) fn outlived(held: &Held, tasks: usize) {
+    event!(held, tasks, "tasks outlived the lease's cancel deadline");
+}
+
+pub(crate) fn refused(permit: &Permit, resource: &str, refusal: Refusal) {
+    event!(permit.held(), resource, ?refusal, "late write refused");
+}
+
+pub(crate) fn seal_waits(permit: &Permit, resource: &str, blocker: &Blocker) {
+    event!(
+        permit.held(),
+        resource,
+        blocker_pid = blocker.pid,
+        blocker_state = blocker.state.as_deref(),
+        "seal waits for an open transaction"
+    );
+}
+
+fn unix_ms(ahead: Duration) -> u64 {
+    let since = (SystemTime::now() + ahead).duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,210 @@
+//! One acquisition, shared by the lease, its renewal, its scopes and its permits.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{BootTime, Clock};
+use crate::error::Error;
+use crate::event;
+use crate::hold::Hold;
+use crate::lock_name::LockName;
+use crate::state::{LeaseState, LeaseStatus, LossReason, RenewalAnswer};
+use crate::store::{Claim, LeaseStore, Release, Renewal, StoreError, StoreToken};
+use crate::token::{FencingToken, OwnerNonce};
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What was acquired, and for whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Acquisition {
+    pub(crate) name: LockName,
+    pub(crate) nonce: OwnerNonce,
+    pub(crate) hold: Hold,
+    pub(crate) floor: Option<FencingToken>,
+    pub(crate) job: Option<Arc<str>>,
+}
+
+impl Acquisition {
+    pub(crate) fn claim(&self) -> Claim<'_> {
+        let mut claim = Claim::new(&self.name, self.nonce, self.hold.ttl());
+        claim.floor = self.floor;
+        claim.job = self.job.as_deref();
+        claim
+    }
+}
+
+/// One acquisition: what is fixed, and the state that everybody who depends on it looks at.
+pub(crate) struct Held {
+    acquisition: Acquisition,
+    token: Option<FencingToken>,
+    requests: Box<dyn Requests>,
+    clock: Arc<dyn Clock>,
+    state: Mutex<LeaseState>,
+    over: CancellationToken,
+}
+
+impl Held {
+    pub(crate) fn new<S: LeaseStore>(
+        acquisition: Acquisition,
+        store: Arc<S>,
+        token: S::Token,
+        clock: Arc<dyn Clock>,
+        state: LeaseState,
+    ) -> Self {
+        let over = CancellationToken::new();
+        let requests = Box::new(Granted { store, token });
+        Self { acquisition, token: token.fencing_token(), requests, clock, state: Mutex::new(state), over }
+    }
+
+    pub(crate) fn name(&self) -> &LockName {
+        &self.acquisition.name
+    }
+
+    pub(crate) fn nonce(&self) -> &OwnerNonce {
+        &self.acquisition.nonce
+    }
+
+    pub(crate) fn hold(&self) -> &Hold {
+        &self.acquisition.hold
+    }
+
+    pub(crate) fn job(&self) -> Option<&str> {
+        self.acquisition.job.as_deref()
+    }
+
+    pub(crate) fn token(&self) -> Option<FencingToken> {
+        self.token
+    }
+
+    pub(crate) fn now(&self) -> BootTime {
+        self.clock.now()
+    }
+
+    /// Cancelled when the lease is over, whoever notices it.
+    pub(crate) fn over(&self) -> &CancellationToken {
+        &self.over
+    }
+
+    /// The status now; a deadline that has passed is noticed here.
+    pub(crate) fn status(&self) -> LeaseStatus {
+        self.change(|state, now| state.observe(now))
+    }
+
+    /// The status if the lease stands, else why not.
+    pub(crate) fn standing(&self) -> Result<LeaseStatus, Error> {
+        match self.status() {
+            LeaseStatus::Lost { reason } => Err(Error::Lost { name: self.name().clone(), reason }),
+            status => Ok(status),
+        }
+    }
+
+    /// Whether a new permit may be given.
+    pub(crate) fn permits(&self) -> Result<(), Error> {
+        match self.standing()? {
+            LeaseStatus::Unconfirmed { .. } if !self.hold().gives_permits_while_unconfirmed() => {
+                Err(Error::Unconfirmed { name: self.name().clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How long the client may still believe that it holds, from now on.
+    pub(crate) fn remaining(&self) -> Result<Duration, Error> {
+        self.standing()?;
+        let deadline = self.lock().deadline();
+        Ok(deadline.map_or(Duration::ZERO, |deadline| deadline.since(self.now())))
+    }
+
+    pub(crate) fn renewal_due(&self) -> Option<BootTime> {
+        self.lock().renewal_due()
+    }
+
+    /// Sends one renewal and takes in what it brought. Bounded by a sixth of the TTL.
+    pub(crate) async fn renew(&self) -> LeaseStatus {
+        let sent = self.now();
+        let attempt = self.requests.renew(self.acquisition.claim());
+        let answer = match tokio::time::timeout(self.hold().attempt_timeout(), attempt).await {
+            Ok(Ok(Renewal::Renewed { ttl })) => RenewalAnswer::Confirmed { ttl },
+            Ok(Ok(Renewal::NotOwner)) => RenewalAnswer::NotOwner,
+            Ok(Err(error)) => {
+                event::renewal_failed(self, Some(&error));
+                RenewalAnswer::Unanswered
+            }
+            Err(_elapsed) => {
+                event::renewal_failed(self, None);
+                RenewalAnswer::Unanswered
+            }
+        };
+        self.change(|state, now| state.renewal(now, sent, answer))
+    }
+
+    /// Sends one release. `None` if it was not answered. Bounded by a sixth of the TTL.
+    pub(crate) async fn release(&self) -> Option<Release> {
+        let attempt = self.requests.release(self.acquisition.claim());
+        tokio::time::timeout(self.hold().attempt_timeout(), attempt).await.ok()?.ok()
+    }
+
+    /// Ends the hold on this side: every permit is refused from here on.
+    pub(crate) fn end(&self, reason: LossReason) {
+        self.change(|state, now| state.end(now, reason));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut LeaseState, BootTime) -> LeaseStatus) -> LeaseStatus {
+        let mut state = self.lock();
+        let status = change(&mut state, self.clock.now());
+        // Under the lock, so that of several who notice the loss one reports it.
+        let ends_now = matches!(status, LeaseStatus::Lost { .. }) && !self.over.is_cancelled();
+        if ends_now {
+            self.over.cancel();
+        }
+        drop(state);
+        if let LeaseStatus::Lost { reason } = status
+            && ends_now
+            && !matches!(reason, LossReason::Released | LossReason::Abandoned)
+        {
+            event::lost(self, reason);
+        }
+        status
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LeaseState> {
+        // A panic cannot leave the state half-changed: its transitions do not panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("name", self.name())
+            .field("token", &self.token)
+            .field("owner", self.nonce())
+            .field("state", &self.lock())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A store whose type is of no more interest once the lock is held.
+trait Requests: Send + Sync {
+    fn renew<'a>(&'a self, claim: Claim<'a>) -> BoxFuture<'a, Result<Renewal, StoreError>>;
+    fn release<'a>(&'a self, claim: Claim<'a>) -> BoxFuture<'a, Result<Release, StoreError>>;
+}
+
+struct Granted<S: LeaseStore> {
+    store: Arc<S>,
+    token: S::Token,
+}
+
+impl<S: LeaseStore> Requests for Granted<S> {
+    fn renew<'a>(&'a self, claim: Claim<'a>) -> BoxFuture<'a, Result<Renewal, StoreError>> {
+        Box::pin(self.store.renew(claim, self.token))
+    }
+
+    fn release<'a>(&'a self, claim: Claim<'a>) -> BoxFuture<'a, Result<Release, StoreError>> {
+        Box::pin(self.store.release(claim))
+    }
+}

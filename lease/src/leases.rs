@@ -1,0 +1,96 @@
+//! Where leases come from.
+
+use std::sync::Arc;
+
+use crate::acquire::{Acquire, acquire};
+use crate::clock::{BootClock, Clock};
+use crate::error::Error;
+use crate::held::Acquisition;
+use crate::hold::Hold;
+use crate::lease::CorrectnessLease;
+use crate::lock_name::LockName;
+use crate::store::{FencedStore, LeaseStore};
+use crate::token::OwnerNonce;
+
+/// Acquires leases from one lock store. Cheap to clone.
+///
+/// ```
+/// use std::time::Duration;
+/// use leastlock_lease::{Acquire, Error, Hold, Leases, LockName, SqlLeaseStore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await?;
+/// # leastlock_lease::MIGRATIONS.run(&pool).await?;
+/// let leases = Leases::new(SqlLeaseStore::new(&pool));
+/// let name = LockName::new("job:settlement")?;
+/// let lease = leases.acquire(&name, Hold::renewed(Duration::from_secs(30))).await?;
+///
+/// let second = leases.acquire_with(&name, Hold::fixed(Duration::from_secs(5)), Acquire::fail_fast()).await;
+/// assert!(matches!(second, Err(Error::Held { holder, .. }) if holder.token == Some(lease.token())));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Leases<S> {
+    store: Arc<S>,
+    clock: Arc<dyn Clock>,
+}
+
+impl<S: LeaseStore> Leases<S> {
+    /// Leases from `store`, with deadlines by [`BootClock`].
+    pub fn new(store: S) -> Self {
+        Self { store: Arc::new(store), clock: Arc::new(BootClock) }
+    }
+
+    /// Measures deadlines with another clock.
+    #[must_use]
+    pub fn clock(self, clock: impl Clock) -> Self {
+        Self { clock: Arc::new(clock), ..self }
+    }
+}
+
+impl<S: FencedStore> Leases<S> {
+    /// Acquires the lock, waiting up to 10 s for another holder.
+    ///
+    /// # Errors
+    /// [`Error::Held`] shows who holds it; [`Error::Unanswered`] after a wait without an answer. Otherwise as the variants
+    /// of [`Error`] say.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// Dropped, it gives back in the background what an attempt in flight is granted. If the store does not answer, the
+    /// lock is free after the TTL.
+    pub async fn acquire(&self, name: &LockName, hold: Hold) -> Result<CorrectnessLease, Error> {
+        self.acquire_with(name, hold, Acquire::default()).await
+    }
+
+    /// Acquires the lock as `policy` says.
+    ///
+    /// An attempt that is not answered in time may have succeeded: it is repeated with the same nonce, finds itself the
+    /// owner, with the same token, and extends its lease.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_with(&self, name: &LockName, hold: Hold, policy: Acquire) -> Result<CorrectnessLease, Error> {
+        hold.check()?;
+        let (floor, job) = policy.parts();
+        let acquisition = Acquisition { name: name.clone(), nonce: OwnerNonce::random()?, hold, floor, job };
+        let (held, token) = acquire(Arc::clone(&self.store), Arc::clone(&self.clock), acquisition, policy).await?;
+        Ok(CorrectnessLease::new(held, token))
+    }
+}
+
+impl<S> Clone for Leases<S> {
+    fn clone(&self) -> Self {
+        Self { store: Arc::clone(&self.store), clock: Arc::clone(&self.clock) }
+    }
+}

@@ -1,0 +1,17 @@
+//! The tables `leastlock_lease`, `leastlock_fence` and `leastlock_fence_gate`.
+
+use leastlock_core::{Migration, Migrations};
+
+/// The tables of this crate, with their own history in `leastlock_lease_migrations`.
+///
+/// ```
+/// # async fn apply(pool: &sqlx::Pool<sqlx::Sqlite>) -> Result<(), leastlock_core::MigrationError> {
+/// leastlock_lease::MIGRATIONS.run(pool).await?;
+/// leastlock_lease::MIGRATIONS.validate(pool).await
+/// # }
+/// ```
+pub const MIGRATIONS: Migrations = Migrations {
+    table: "leastlock_lease_migrations",
+    postgres: &[Migration { version: 1, name: "lease", sql: include_str!("../migrations/postgres/0001_lease.sql") }],
+    sqlite: &[Migration { version: 1, name: "lease", sql: include_str!("../migrations/sqlite/0001_lease.sql") }],
+};

@@ -1,0 +1,64 @@
+//! Giving a lease back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::event;
+use crate::held::Held;
+use crate::renewal::RenewalTask;
+use crate::state::LossReason;
+use crate::store::Release;
+
+/// How often an unanswered release is sent, at most.
+const ATTEMPTS: u32 = 3;
+
+/// What became of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use]
+pub enum Released {
+    /// The lock is free.
+    Released,
+    /// The lock was not this owner's any more; whoever has it keeps it.
+    NotOwner,
+    /// The store did not answer. The lock is free when the lease has run out, at the latest.
+    Unknown,
+}
+
+impl From<Release> for Released {
+    fn from(release: Release) -> Self {
+        match release {
+            Release::Released => Self::Released,
+            Release::NotOwner => Self::NotOwner,
+        }
+    }
+}
+
+/// Ends the renewal, waits for the one in flight, refuses all permits, then releases.
+///
+/// Runs in a task of its own, so that a caller who is dropped now does not stop it half-way: that the lease may be released
+/// is decided already.
+pub(crate) async fn release(held: Arc<Held>, renewal: Option<RenewalTask>) -> Released {
+    let task = tokio::spawn(async move {
+        if let Some(renewal) = renewal {
+            renewal.join().await;
+        }
+        held.end(LossReason::Released);
+        let release = send(&held).await;
+        event::released(&held, release);
+        release.map_or(Released::Unknown, Released::from)
+    });
+    task.await.unwrap_or(Released::Unknown)
+}
+
+async fn send(held: &Held) -> Option<Release> {
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            let pause = held.hold().attempt_timeout().min(Duration::from_millis(100));
+            tokio::time::sleep(pause.mul_f64(fastrand::f64())).await;
+        }
+        if let Some(release) = held.release().await {
+            return Some(release);
+        }
+    }
+    None
+}

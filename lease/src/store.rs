@@ -1,0 +1,221 @@
+//! What a lock store must do.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use crate::lock_name::LockName;
+use crate::token::{FencingToken, OwnerHash, OwnerNonce};
+
+/// A place where locks are kept: one attempt each to acquire, renew and release.
+///
+/// The rest (retries, deadlines, what may be believed after a timeout) is the library's and the same for every store.
+///
+/// # Contract
+/// - **One attempt.** A method sends its request once. It does not retry, and may be dropped at any moment by a time-out;
+///   the request may then still take effect at the store.
+/// - **An error is not an answer.** It may come although the request took effect. The caller goes on with the same nonce.
+/// - **The store's clock decides** when a lease has run out, at the moment when the request is carried out.
+/// - [`acquire`](Self::acquire) grants a lock that is free or whose lease has run out, and the one that the same nonce
+///   holds already: that one keeps its token, and its lease is extended. A nonce that has released is never granted the
+///   lock again. Where the store has a queue, an attempt that is not granted keeps its place.
+/// - [`renew`](Self::renew) extends only a lease that stands, of the same nonce and token. It never creates one: a lease
+///   that has run out, or that somebody else took, is [`Renewal::NotOwner`].
+/// - [`release`](Self::release) ends only the lease (or the place in the queue) of this nonce; repeating it answers the
+///   same until somebody else takes the lock. Nothing else is changed by it.
+pub trait LeaseStore: Send + Sync + 'static {
+    /// [`FencingToken`] where the store issues one, `()` where it cannot.
+    type Token: StoreToken;
+
+    /// Tries to take the lock, once.
+    fn acquire(&self, claim: Claim<'_>) -> impl Future<Output = Result<Grant<Self::Token>, StoreError>> + Send;
+
+    /// Waits until another attempt may be granted: for the store's own event, at most `pause.limit`, or, in a store that
+    /// must be polled, for `pause.poll`.
+    fn wait(&self, claim: Claim<'_>, pause: Pause) -> impl Future<Output = ()> + Send;
+
+    /// Tries to extend the lease, once. `claim` is the one that was granted.
+    fn renew(&self, claim: Claim<'_>, token: Self::Token) -> impl Future<Output = Result<Renewal, StoreError>> + Send;
+
+    /// Tries to give the lock (or the place in its queue) up, once.
+    fn release(&self, claim: Claim<'_>) -> impl Future<Output = Result<Release, StoreError>> + Send;
+}
+
+/// A store whose tokens may guard a resource; only such a store gives a [`CorrectnessLease`](crate::CorrectnessLease).
+///
+/// # Contract
+/// By implementing it a store promises, beside the contract of [`LeaseStore`]:
+/// - **Monotonic.** A change of owner always raises the lock's token, also after a release and after an expiry.
+/// - **Durable.** An issued token is never issued again: not after a crash, a restart or a fail-over of the store. (A store
+///   that is restored from a copy needs the [`floor`](Claim::floor).)
+///
+/// Redlock and a Redis that may lose its last writes do not have this, and must not implement it.
+pub trait FencedStore: LeaseStore<Token = FencingToken> {}
+
+/// What a store issues with a lock.
+pub trait StoreToken: fmt::Debug + Copy + Send + Sync + 'static {
+    /// The fencing token, if it is one.
+    fn fencing_token(self) -> Option<FencingToken>;
+}
+
+impl StoreToken for FencingToken {
+    fn fencing_token(self) -> Option<FencingToken> {
+        Some(self)
+    }
+}
+
+impl StoreToken for () {
+    fn fencing_token(self) -> Option<FencingToken> {
+        None
+    }
+}
+
+/// Who wants or has which lock, and for how long.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Claim<'a> {
+    /// The lock.
+    pub name: &'a LockName,
+    /// The acquisition.
+    pub nonce: OwnerNonce,
+    /// How long the lease lasts from the moment at which the store carries the request out.
+    pub ttl: Duration,
+    /// The generation that is sealed at the resource already: the token must be higher. A store that cannot raise its
+    /// counter answers [`Grant::BelowFloor`].
+    pub floor: Option<FencingToken>,
+    /// What the lock is held for, shown to operators.
+    pub job: Option<&'a str>,
+}
+
+impl<'a> Claim<'a> {
+    /// A claim without floor and job.
+    #[must_use]
+    pub const fn new(name: &'a LockName, nonce: OwnerNonce, ttl: Duration) -> Self {
+        Self { name, nonce, ttl, floor: None, job: None }
+    }
+}
+
+/// What an attempt to acquire brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Grant<Token> {
+    /// The lock is held by this nonce.
+    Granted {
+        /// What the store issued for it.
+        token: Token,
+        /// How long the lease lasts; may be less than was asked for.
+        ttl: Duration,
+    },
+    /// Somebody else holds it.
+    Held(Holder),
+    /// The store cannot issue a token above the floor. Nothing is held.
+    BelowFloor {
+        /// The token that it would have issued.
+        token: FencingToken,
+    },
+}
+
+/// Who holds a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The owner's short hash.
+    pub owner: OwnerHash,
+    /// Its token, where the store has one.
+    pub token: Option<FencingToken>,
+    /// How long ago it acquired the lock.
+    pub age: Duration,
+    /// How long its lease lasts, unless it is renewed.
+    pub remaining: Duration,
+    /// What it holds the lock for.
+    pub job: Option<Box<str>>,
+}
+
+impl Holder {
+    /// A holder without token and job.
+    #[must_use]
+    pub const fn new(owner: OwnerHash, age: Duration, remaining: Duration) -> Self {
+        Self { owner, token: None, age, remaining, job: None }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "owner {}", self.owner)?;
+        if let Some(token) = self.token {
+            write!(f, ", token {token}")?;
+        }
+        if let Some(job) = &self.job {
+            write!(f, ", job {job}")?;
+        }
+        write!(f, ", held for {:.1?}, {:.1?} left", self.age, self.remaining)
+    }
+}
+
+/// What an attempt to renew brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Renewal {
+    /// The lease stands, for this long from the moment at which the request was carried out.
+    Renewed {
+        /// How long; may be less than was asked for.
+        ttl: Duration,
+    },
+    /// A definite no: the lease had run out, was released, or belongs to somebody else.
+    NotOwner,
+}
+
+/// What an attempt to release brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Release {
+    /// The lock is free of this nonce, and was its own until then.
+    Released,
+    /// The lock was not this nonce's any more. Nothing was changed.
+    NotOwner,
+}
+
+/// How long to wait before another attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pause {
+    /// The time after which a store that must be polled is to be asked again; jittered.
+    pub poll: Duration,
+    /// The longest wait for a store's own event.
+    pub limit: Duration,
+}
+
+impl Pause {
+    /// A pause; `poll` is cut to `limit`.
+    #[must_use]
+    pub fn new(poll: Duration, limit: Duration) -> Self {
+        Self { poll: poll.min(limit), limit }
+    }
+}
+
+/// A request to a lock store that was not answered.
+#[derive(Debug, thiserror::Error)]
+#[error("the lock store gave no answer; whether the request took effect is not known")]
+pub struct StoreError {
+    retryable: bool,
+    #[source]
+    source: Box<dyn StdError + Send + Sync>,
+}
+
+impl StoreError {
+    /// An error after which the same request may well be answered.
+    pub fn retryable(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self { retryable: true, source: source.into() }
+    }
+
+    /// An error that the same request would meet again, such as a missing table.
+    pub fn permanent(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self { retryable: false, source: source.into() }
+    }
+
+    /// Whether another attempt can help.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        self.retryable
+    }
+}
