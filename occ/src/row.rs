@@ -55,8 +55,9 @@ where
 /// is overwritten.
 ///
 /// A refused write is followed by a second statement that reads the version now in the table: the snapshot of the
-/// first may still show the old one. In a transaction at REPEATABLE READ or above PostgreSQL answers a conflict with `40001` instead, which is a retryable
-/// [`Error::Database`].
+/// first may still show the old one. Where the isolation level refuses to write over an old snapshot (PostgreSQL from
+/// REPEATABLE READ on, SQLite in a transaction that read before it began to write), a conflict is a retryable
+/// [`Error::Database`] of class [`SerializationFailure`](leastlock_core::ErrorClass::SerializationFailure) instead.
 ///
 /// # Errors
 /// [`Error::KeyChanged`] and [`Error::VersionOverflow`] before any SQL; [`Error::Database`], [`Error::NullVersion`],

@@ -1,8 +1,10 @@
 //! The generated code: two trait implementations that say what the row is made of, and inherent methods that hand over to
 //! the library, where all behaviour lives.
 
+use std::collections::BTreeSet;
+
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Type, parse_quote};
 
@@ -175,13 +177,10 @@ fn methods(model: &Model) -> TokenStream {
 fn bounds(model: &Model) -> Vec<TokenStream> {
     let library = &model.library;
     let version: Type = parse_quote!(i64);
-    let mut types: Vec<&Type> = vec![&version];
-    for column in model.key.iter().chain(&model.values) {
-        if !types.contains(&&column.ty) {
-            types.push(&column.ty);
-        }
-    }
-    types.iter().map(|ty| quote_spanned!(ty.span()=> #ty: #library::Column<DB>)).collect()
+    let columns = model.key.iter().chain(&model.values).map(|column| &column.ty);
+    let mut seen = BTreeSet::new();
+    let types = columns.chain([&version]).filter(|ty| seen.insert(ty.to_token_stream().to_string()));
+    types.map(|ty| quote_spanned!(ty.span()=> #ty: #library::Column<DB>)).collect()
 }
 
 /// A key of text is taken as `&str`, so that literals need no allocation.

@@ -23,6 +23,7 @@ leastlock_testkit::mount!(suite:
     o17_a_conflict_after_a_wait_names_the_version_now_in_the_table,
     insert_starts_at_version_one_and_answers_a_new_value,
     one_of_many_writers_of_a_version_is_applied,
+    a_snapshot_that_is_too_old_is_a_retryable_error,
     a_change_of_the_key_is_refused_before_any_sql,
     the_last_version_has_no_successor,
     a_suppressed_write_is_not_taken_for_a_conflict,

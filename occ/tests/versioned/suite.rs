@@ -119,6 +119,22 @@ where
     assert_eq!(load::<DB, Derived>(&database).await.as_ref(), Ok(winner));
 }
 
+/// Where the isolation level itself refuses a write over a snapshot that is too old, there is no outcome but a rerun.
+pub(crate) async fn a_snapshot_that_is_too_old_is_a_retryable_error<DB: TestEngine>(database: TestDatabase<DB>)
+where
+    Account: Stored<DB>,
+{
+    account_table(&database).await;
+    let begin = if DB::ENGINE == Engine::Postgres { "BEGIN ISOLATION LEVEL REPEATABLE READ" } else { "BEGIN" };
+    let mut tx = database.pool.begin_with(begin).await.expect("a transaction");
+    let loaded = Account::load(&mut *tx, "a").await.expect("a read").expect("the account");
+    database.execute("UPDATE account SET version = version + 1").await;
+    match loaded.update(&mut *tx, |a| a.balance = 0).await {
+        Err(error @ Error::Database { class: ErrorClass::SerializationFailure, .. }) => assert!(error.is_retryable()),
+        other => panic!("a write over an old snapshot: {other:?}"),
+    }
+}
+
 pub(crate) async fn a_change_of_the_key_is_refused_before_any_sql<DB: TestEngine>(database: TestDatabase<DB>)
 where
     Account: Stored<DB>,
@@ -126,7 +142,7 @@ where
     account_table(&database).await;
     let loaded = load::<DB, Derived>(&database).await.expect("the account");
     let mut connection = database.pool.acquire().await.expect("a connection");
-    let renamed = loaded.update(&mut *connection, |a| a.id = "b".to_owned()).await;
+    let renamed = loaded.update(&mut *connection, |a| a.id.push('b')).await;
     assert!(matches!(renamed, Err(Error::KeyChanged { table: "account" })), "{renamed:?}");
     // The version is the library's: what a change makes of it is overwritten.
     let meddled = loaded.update(&mut *connection, |a| a.version = Version::new(40)).await.expect("an outcome");
@@ -193,7 +209,7 @@ where
 /// A row whose names would all be mistaken for something else without quotes.
 #[derive(Debug, Clone, PartialEq, Versioned)]
 #[versioned(table = "main.order", key("warehouse", "code"), version = "select")]
-struct Order {
+pub(crate) struct Order {
     code: i64,
     r#type: Option<String>,
     #[versioned(column = "Group")]

@@ -1,0 +1,10 @@
+use leastlock_occ::Versioned;
+
+#[derive(Clone, Versioned)]
+#[versioned(table = "account", key = "id", version = "version")]
+struct Account<T> {
+    id: T,
+    version: i64,
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use leastlock_occ::Versioned;
+
+#[derive(Clone, Versioned)]
+#[versioned(table = "account", keys = "id", version = "version")]
+struct Account {
+    id: String,
+    version: i64,
+}
+
+fn main() {}
