@@ -1,1 +1,73 @@
-//! x
+//! Transactional outbox: an event leaves if and only if its transaction commits, in commit order per key.
+//!
+//! A service that writes to its database and then tells a broker can stop in between; one that tells first can fail to
+//! write. Here the event is a row of the same transaction. A relay reads the rows that became visible and publishes them,
+//! at least once, the first occurrences of a key's events in the order of their commits.
+//!
+//! ```
+//! use leastlock_outbox::{Event, MemorySink, Outbox, Relay};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let url = format!("sqlite://{}?mode=rwc", folder.path().join("shop.sqlite").display());
+//! # let pool = sqlx::SqlitePool::connect(&url).await?;
+//! leastlock_outbox::MIGRATIONS.run(&pool).await?;
+//! let outbox = Outbox::open(&pool).await?;
+//!
+//! let mut tx = pool.begin().await?;
+//! // … the business writes …
+//! outbox.append(&mut tx, Event::new("stock-moves", "85123A").json(&-3)?).await?;
+//! tx.commit().await?;
+//!
+//! let sink = MemorySink::default(); // or KafkaSink
+//! let shutdown = CancellationToken::new();
+//! let relay = tokio::spawn(Relay::builder(&pool, sink.clone()).build()?.run(shutdown.clone()));
+//! let published = sink.wait_for(1).await;
+//! assert_eq!(published[0].key.as_deref(), Some(&b"85123A"[..]));
+//! shutdown.cancel();
+//! assert_eq!(relay.await??.published, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it does not promise
+//! - Exactly once at the broker: a relay that stops after publishing and before noting it publishes again, with the same
+//!   event id. Consumers absorb repeats by that id, or by their own progress.
+//! - An order between keys, or of events without a key.
+//! - The order of a key whose writers do not take turns: ids follow the key's lock only if each writer updated the key's
+//!   row, or locked it `FOR NO KEY UPDATE` or stronger, before it appended. Share and foreign-key locks order nobody.
+//! - Durability beyond the database's own: with `synchronous_commit=off`, or after an asynchronous failover, an event may
+//!   outlive its transaction.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`event`] | what another system is told |
+//! | [`headers`] | its headers |
+//! | [`outbox`] | `append`, inside the business transaction |
+//! | [`relay`] | reads what became visible, publishes, notes how far |
+//! | [`sink`] | where events go: Kafka, memory |
+//! | [`error`] | what can go wrong, and whether a retry helps |
+
+pub mod error;
+pub mod event;
+pub mod headers;
+mod migrations;
+pub mod outbox;
+pub mod relay;
+mod shard;
+pub mod sink;
+mod sql;
+
+pub use crate::error::Error;
+pub use crate::event::{Event, EventId};
+pub use crate::headers::Headers;
+pub use crate::migrations::MIGRATIONS;
+pub use crate::outbox::{Outbox, Wake};
+pub use crate::relay::{Relay, RelayBuilder, Stats, Summary};
+#[cfg(feature = "kafka")]
+pub use crate::sink::kafka::KafkaSink;
+pub use crate::sink::memory::MemorySink;
+pub use crate::sink::{LoggedEvent, SendError, Sink};
+pub use crate::sql::OutboxSql;

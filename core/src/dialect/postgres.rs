@@ -43,17 +43,17 @@ impl Dialect for Postgres {
     driver_methods!();
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the same shape as on SQLite, which can refuse a parameter")]
 fn prepare(statement: Statement<'_>) -> Result<Query<'static, Postgres, PgArguments>, sqlx::Error> {
     let mut query = sqlx::query(statement.sql);
     for param in statement.params {
-        query = match param {
-            Param::Text(value) => query.bind(value),
-            Param::Bytes(value) => query.bind(value),
-            Param::Int(value) => query.bind(value),
-            Param::IntArray(values) => query.bind(values),
-            Param::TextArray(values) => query.bind(values),
-        };
+        match param {
+            Param::Text(value) => query.try_bind(value),
+            Param::Bytes(value) => query.try_bind(value),
+            Param::Int(value) => query.try_bind(value),
+            Param::IntArray(values) => query.try_bind(values),
+            Param::TextArray(values) => query.try_bind(values),
+        }
+        .map_err(sqlx::Error::Encode)?;
     }
     Ok(query)
 }

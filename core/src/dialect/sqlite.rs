@@ -59,14 +59,13 @@ impl Dialect for Sqlite {
 fn prepare(statement: Statement<'_>) -> Result<Query<'static, Sqlite, SqliteArguments>, sqlx::Error> {
     let mut query = sqlx::query(statement.sql);
     for param in statement.params {
-        query = match param {
-            Param::Text(value) => query.bind(value.map(str::to_owned)),
-            Param::Bytes(value) => query.bind(value.map(<[u8]>::to_vec)),
-            Param::Int(value) => query.bind(value),
-            Param::IntArray(_) | Param::TextArray(_) => {
-                return Err(sqlx::Error::Encode("SQLite has no arrays".into()));
-            }
-        };
+        match param {
+            Param::Text(value) => query.try_bind(value.map(str::to_owned)),
+            Param::Bytes(value) => query.try_bind(value.map(<[u8]>::to_vec)),
+            Param::Int(value) => query.try_bind(value),
+            Param::IntArray(_) | Param::TextArray(_) => Err("SQLite has no arrays".into()),
+        }
+        .map_err(sqlx::Error::Encode)?;
     }
     Ok(query)
 }

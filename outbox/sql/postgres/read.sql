@@ -1,0 +1,32 @@
+-- Lock: none. Isolation: READ COMMITTED, one statement, so that pg_current_snapshot() is the snapshot that the rows are
+-- read with. What is visible in it and was not in the shard's `done` is new: transactions that began after `done`, and
+-- those that were in progress then. Both ranges are found through the index (shard, xid).
+-- Ordered by id inside a shard: ids of one key follow the order of its lock, and a snapshot that sees a later event of a
+-- key sees the earlier ones. Answers one row of NULLs besides the snapshot when nothing is new.
+SELECT now.snapshot::text, e.shard, e.id, e.event_id, e.topic, e.key, e.value, e.headers, e.partition, e.age_ms
+FROM (SELECT pg_current_snapshot() AS snapshot) AS now
+LEFT JOIN LATERAL (
+    SELECT c.shard, page.*
+    FROM unnest($1::bigint[], $2::text[]) AS c (shard, done)
+    CROSS JOIN LATERAL (
+        SELECT new.id, new.event_id::text, new.topic, new.key, new.value, new.headers, new.partition::bigint,
+               (extract(epoch FROM clock_timestamp() - new.created_at) * 1000)::bigint AS age_ms
+        FROM (
+            SELECT o.*
+            FROM leastlock_outbox AS o
+            WHERE o.shard = c.shard::smallint
+              AND o.xid >= pg_snapshot_xmax(c.done::pg_snapshot)
+              AND o.xid < pg_snapshot_xmax(now.snapshot)
+              AND pg_visible_in_snapshot(o.xid, now.snapshot)
+            UNION ALL
+            SELECT o.*
+            FROM leastlock_outbox AS o
+            WHERE o.shard = c.shard::smallint
+              AND o.xid = ANY (ARRAY(SELECT pg_snapshot_xip(c.done::pg_snapshot)))
+              AND pg_visible_in_snapshot(o.xid, now.snapshot)
+        ) AS new
+        ORDER BY new.id
+        LIMIT $3
+    ) AS page
+) AS e ON true
+ORDER BY e.shard, e.id

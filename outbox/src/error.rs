@@ -1,0 +1,85 @@
+//! What can go wrong, and whether a retry helps.
+
+use leastlock_core::{Dialect, ErrorClass, classify};
+
+use crate::event::EventId;
+use crate::sink::SendError;
+
+/// Why an outbox operation failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The database refused or could not be reached.
+    #[error("the outbox's database failed ({class:?})")]
+    Database {
+        /// What the error means.
+        class: ErrorClass,
+        /// What the driver said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The tables are there but have no shard rows.
+    #[error("leastlock_outbox_shard is empty; run the crate's MIGRATIONS")]
+    NoShards,
+    /// The event is larger than the limit.
+    #[error("the event takes {bytes} bytes, the limit is {limit}; send a reference to the data instead")]
+    EventTooLarge {
+        /// Bytes of key, value and headers.
+        bytes: usize,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// A topic name that no broker takes: empty, over 249 characters, or with characters other than letters, digits, `.`, `_`
+    /// and `-` (Kafka's rule).
+    #[error("{topic:?} is not a topic name: 1 to 249 letters, digits, '.', '_' and '-'")]
+    Topic {
+        /// The name.
+        topic: String,
+    },
+    /// A row of the log cannot be read; most likely plain SQL wrote it.
+    #[error("event {id} of shard {shard} cannot be read: {reason}; mend or delete the row")]
+    Malformed {
+        /// The shard.
+        shard: i64,
+        /// The row's id.
+        id: i64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The cursor is ahead of the database: it was restored from an older state, or moved to another cluster.
+    #[error(
+        "shard {shard} was read up to transaction {done}, but the database is only at {current}: it was restored or \
+         moved; nothing is published until the cursor is set anew"
+    )]
+    CursorAhead {
+        /// The shard.
+        shard: i64,
+        /// The snapshot that the cursor stands at.
+        done: String,
+        /// The database's present snapshot.
+        current: String,
+    },
+    /// The sink refused an event for good. The relay stops before it; everything before it is noted as published.
+    #[error("event {event_id} of topic {topic} was refused for good; nothing behind it in its shard was published")]
+    Refused {
+        /// The event.
+        event_id: EventId,
+        /// Its topic.
+        topic: String,
+        /// What the sink said.
+        #[source]
+        source: SendError,
+    },
+}
+
+impl Error {
+    /// Whether trying again, in a fresh transaction where there was one, can help.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Database { class, .. } if class.is_retryable())
+    }
+
+    pub(crate) fn database<DB: Dialect>(source: sqlx::Error) -> Self {
+        Self::Database { class: classify::<DB>(&source), source }
+    }
+}

@@ -1,0 +1,319 @@
+//! Reads what became visible, publishes it, notes how far.
+
+use std::time::{Duration, Instant};
+
+use leastlock_core::Backoff;
+use sqlx::Pool;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+use crate::outbox::Wake;
+use crate::relay::cursor::{Cursor, Page};
+use crate::relay::ownership::Ownership;
+use crate::sink::{SendError, Sink};
+use crate::sql::OutboxSql;
+
+pub(crate) mod cursor;
+mod ownership;
+mod stats;
+
+pub use stats::Stats;
+
+/// The shortest and longest pause between polls that find nothing.
+const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(250));
+
+/// Publishes the events of an outbox.
+///
+/// Several relays may run: each shard is read by one of them at a time, under a lease on the database's clock. A relay
+/// that dies is followed by another once its lease is over. No transaction or lock is held while the sink is waited for.
+///
+/// | setting | default | meaning |
+/// |---|---|---|
+/// | `lease` | 10 s | after a crash, shards are taken over when it is over |
+/// | `page` | 200 | events of a shard read, published and noted together |
+/// | `drain` | 5 s | at shutdown, how long the sink may take for what is under way |
+#[derive(Debug)]
+#[must_use = "a relay does nothing until it runs"]
+pub struct Relay<DB: OutboxSql, S: Sink> {
+    pool: Pool<DB>,
+    sink: S,
+    settings: Settings,
+    wake: Wake,
+    stats: Stats,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Settings {
+    lease: Duration,
+    page: u32,
+    drain: Duration,
+}
+
+/// What a relay did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Events acknowledged by the sink and noted as published.
+    pub published: u64,
+}
+
+impl<DB: OutboxSql, S: Sink> Relay<DB, S> {
+    /// A relay from the outbox of `pool` to `sink`.
+    pub fn builder(pool: &Pool<DB>, sink: S) -> RelayBuilder<DB, S> {
+        let settings = Settings { lease: Duration::from_secs(10), page: 200, drain: Duration::from_secs(5) };
+        RelayBuilder(Self { pool: pool.clone(), sink, settings, wake: Wake::default(), stats: Stats::default() })
+    }
+
+    /// Live figures, for a progress bar or a probe.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats.clone()
+    }
+
+    /// Publishes until `shutdown`, then lets the sink finish what is under way, notes it, and gives the shards back.
+    ///
+    /// A database that is away is waited for, with growing pauses; a sink that is away is waited for as long as the lease
+    /// is renewed. Neither uses up anything.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], [`Error::Malformed`] and [`Error::CursorAhead`] need somebody to act; a database error ends the
+    /// relay only if a retry cannot help.
+    ///
+    /// # Cancel safety
+    /// Dropped, it stops at once: what was published and not yet noted is published again by the next relay, once the
+    /// lease is over.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<Summary, Error> {
+        let ownership = Ownership::new(self.settings.lease);
+        let heartbeat = CancellationToken::new();
+        // Dropping this future drops the guard, which ends the heartbeat with it.
+        let ends_heartbeat = heartbeat.clone().drop_guard();
+        let keeper = tokio::spawn(ownership.clone().keep(self.pool.clone(), heartbeat));
+        let outcome = self.publish_until(&shutdown, &ownership).await;
+        drop(ends_heartbeat);
+        if let Err(error) = keeper.await {
+            tracing::error!(%error, "the heartbeat of the outbox relay panicked");
+        }
+        if let Err(error) = ownership.release(&self.pool).await {
+            tracing::warn!(%error, "the shards were not given back; they are free when the lease is over");
+        }
+        outcome.map(|()| Summary { published: self.stats.published() })
+    }
+
+    async fn publish_until(&self, shutdown: &CancellationToken, ownership: &Ownership) -> Result<(), Error> {
+        let mut run = Run { relay: self, ownership, shards: Vec::new(), claim_at: Instant::now() };
+        let (backoff, mut failures, mut pause) = (Backoff::new(POLL.0, POLL.1), 0, POLL.0);
+        while !shutdown.is_cancelled() {
+            match run.step(shutdown).await {
+                Ok(0) => {
+                    failures = 0;
+                    tokio::select! {
+                        () = shutdown.cancelled() => {}
+                        () = self.wake.notified() => pause = POLL.0,
+                        () = tokio::time::sleep(pause) => pause = (pause * 2).min(POLL.1),
+                    }
+                }
+                Ok(_) => (failures, pause) = (0, POLL.0),
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(%error, failures, "the outbox relay tries again");
+                    tokio::time::sleep(backoff.delay(failures)).await;
+                    failures = failures.saturating_add(1);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One run of a relay: the shards that it owns.
+struct Run<'a, DB: OutboxSql, S: Sink> {
+    relay: &'a Relay<DB, S>,
+    ownership: &'a Ownership,
+    shards: Vec<Cursor>,
+    claim_at: Instant,
+}
+
+impl<DB: OutboxSql, S: Sink> Run<'_, DB, S> {
+    /// Reads a page of each shard, publishes it and notes it. Answers how many events were published.
+    async fn step(&mut self, shutdown: &CancellationToken) -> Result<usize, Error> {
+        self.own_shards().await?;
+        if self.shards.is_empty() {
+            return Ok(0);
+        }
+        let (pages, read_at) = (self.read().await?, Instant::now());
+        let events: Vec<_> = pages.iter().flat_map(|page| page.events.iter().cloned()).collect();
+        if events.is_empty() {
+            // Nothing to repeat after a crash, so the new position need not be noted.
+            self.shards = pages.iter().map(|page| page.after(0)).collect();
+            return Ok(0);
+        }
+        let Some(results) = self.publish(&events, shutdown).await else {
+            self.relay.sink.abandon();
+            self.shards.clear();
+            return Ok(0);
+        };
+        let unknown = results.iter().any(|result| matches!(result, Err(SendError::Unknown { .. })));
+        let (prefixes, refusal) = prefixes(&pages, results);
+        self.note(&pages, &prefixes).await?;
+        for (page, &published) in pages.iter().zip(&prefixes) {
+            for event in &page.events[..published] {
+                self.relay.stats.count(event.age_ms, read_at.elapsed());
+            }
+        }
+        match refusal {
+            Some(error) => Err(error),
+            None if unknown => {
+                // Only a fresh start tells what an unreported event is worth; the pause of an empty poll spaces them out.
+                tracing::warn!("the sink lost track of some events; they are published again");
+                self.relay.sink.abandon();
+                Ok(0)
+            }
+            None => Ok(prefixes.iter().sum()),
+        }
+    }
+
+    /// Drops shards whose lease may be over, and takes free ones now and then.
+    async fn own_shards(&mut self) -> Result<(), Error> {
+        if !self.shards.is_empty() && self.ownership.is_over() {
+            tracing::warn!(shards = self.shards.len(), "the outbox shards' lease is over; another relay may own them");
+            self.relay.sink.abandon();
+            self.shards.clear();
+        }
+        if Instant::now() >= self.claim_at {
+            let claimed = self.ownership.claim(&self.relay.pool).await?;
+            self.shards.retain(|held| claimed.iter().all(|cursor| cursor.shard != held.shard));
+            self.shards.extend(claimed);
+            self.claim_at = Instant::now() + self.relay.settings.lease / 10;
+        }
+        Ok(())
+    }
+
+    async fn read(&self) -> Result<Vec<Page>, Error> {
+        let mut connection = self.relay.pool.acquire().await.map_err(Error::database::<DB>)?;
+        DB::read(&mut connection, &self.shards, i64::from(self.relay.settings.page)).await
+    }
+
+    /// Publishes within the lease, which the heartbeat prolongs meanwhile. `None`: the lease ended, or the drain did.
+    async fn publish(
+        &self,
+        events: &[crate::sink::LoggedEvent],
+        shutdown: &CancellationToken,
+    ) -> Option<Vec<Result<(), SendError>>> {
+        let lease_over = async {
+            while !self.ownership.is_over() {
+                tokio::time::sleep_until(self.ownership.deadline().into()).await;
+            }
+        };
+        let drained = async {
+            shutdown.cancelled().await;
+            tokio::time::sleep(self.relay.settings.drain).await;
+        };
+        tokio::select! {
+            results = self.relay.sink.publish(events) => Some(results),
+            () = lease_over => None,
+            () = drained => None,
+        }
+    }
+
+    /// Notes how far each shard was published, and lets go of those that are another relay's now.
+    async fn note(&mut self, pages: &[Page], prefixes: &[usize]) -> Result<(), Error> {
+        let moved: Vec<Cursor> = pages.iter().zip(prefixes).map(|(page, &published)| page.after(published)).collect();
+        let with_events: Vec<Cursor> = moved
+            .iter()
+            .zip(prefixes)
+            .filter(|(_, published)| **published > 0)
+            .map(|(cursor, _)| cursor.clone())
+            .collect();
+        let mut connection = self.relay.pool.acquire().await.map_err(Error::database::<DB>)?;
+        let own = DB::advance(&mut connection, &with_events).await.map_err(Error::database::<DB>)?;
+        let fenced = |cursor: &Cursor| {
+            with_events.iter().any(|noted| noted.shard == cursor.shard) && !own.contains(&cursor.shard)
+        };
+        if moved.iter().any(fenced) {
+            tracing::warn!("another relay owns some of the outbox shards now");
+            self.relay.sink.abandon();
+        }
+        self.shards = moved.into_iter().filter(|cursor| !fenced(cursor)).collect();
+        Ok(())
+    }
+}
+
+/// How many events of each page were published without a gap, and the refusal that ends the relay, if there was one.
+fn prefixes(pages: &[Page], results: Vec<Result<(), SendError>>) -> (Vec<usize>, Option<Error>) {
+    let (mut results, mut refusal) = (results.into_iter(), None);
+    let mut prefixes = Vec::with_capacity(pages.len());
+    for page in pages {
+        let (mut published, mut gap) = (0, false);
+        for (event, result) in page.events.iter().zip(results.by_ref()) {
+            match result {
+                Ok(()) if !gap => published += 1,
+                Ok(()) => {}
+                Err(source) => {
+                    gap = true;
+                    if refusal.is_none() && matches!(source, SendError::Permanent { .. }) {
+                        let (event_id, topic) = (event.event_id, event.topic.clone());
+                        refusal = Some(Error::Refused { event_id, topic, source });
+                    }
+                }
+            }
+        }
+        prefixes.push(published);
+    }
+    (prefixes, refusal)
+}
+
+/// Builds a [`Relay`]; [`build`](Self::build) checks the limits.
+#[derive(Debug)]
+#[must_use = "call `build`"]
+pub struct RelayBuilder<DB: OutboxSql, S: Sink>(Relay<DB, S>);
+
+impl<DB: OutboxSql, S: Sink> RelayBuilder<DB, S> {
+    /// How long shards stay this relay's without a renewal (default: 10 s; 500 ms to 1 h).
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.0.settings.lease = lease;
+        self
+    }
+
+    /// Events of a shard read, published and noted together (default: 200; 1 to 10,000).
+    pub fn page(mut self, page: u32) -> Self {
+        self.0.settings.page = page;
+        self
+    }
+
+    /// How long the sink may take at shutdown for what is under way (default: 5 s).
+    pub fn drain(mut self, drain: Duration) -> Self {
+        self.0.settings.drain = drain;
+        self
+    }
+
+    /// The signal of an [`Outbox`](crate::Outbox) in the same process.
+    pub fn woken_by(mut self, wake: Wake) -> Self {
+        self.0.wake = wake;
+        self
+    }
+
+    /// The relay, if every limit makes sense.
+    ///
+    /// # Errors
+    /// [`SettingError`] names the setting that is out of bounds.
+    pub fn build(self) -> Result<Relay<DB, S>, SettingError> {
+        let Settings { lease, page, .. } = self.0.settings;
+        if !(Duration::from_millis(500)..=Duration::from_hours(1)).contains(&lease) {
+            return Err(SettingError { setting: "lease", bounds: "500 ms to 1 h" });
+        }
+        if !(1..=10_000).contains(&page) {
+            return Err(SettingError { setting: "page", bounds: "1 to 10,000 events" });
+        }
+        Ok(self.0)
+    }
+}
+
+/// A setting that is out of bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{setting} must be {bounds}")]
+pub struct SettingError {
+    /// Which one.
+    pub setting: &'static str,
+    /// What it may be.
+    pub bounds: &'static str,
+}

@@ -1,0 +1,51 @@
+//! The statements of this crate, per engine.
+
+use std::future::Future;
+
+use leastlock_core::Dialect;
+
+use crate::error::Error;
+use crate::relay::cursor::{Cursor, Page};
+
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+/// An engine that keeps an outbox. Implemented wherever [`Dialect`] is.
+///
+/// # Contract
+/// [`read`](Self::read) answers, for each cursor, the next events that are committed and not yet behind it: every event
+/// exactly once as the cursor moves, the events of a key in the order of their commits, however late a transaction commits.
+pub trait OutboxSql: Dialect {
+    /// Whether events are spread over shards.
+    const SHARDED: bool;
+    /// Appends an event: shard, event id, topic, key, value, headers, partition.
+    const APPEND: &'static str;
+    /// Counts the shards.
+    const SHARDS: &'static str;
+    /// Prolongs the leases of an owner: owner, milliseconds.
+    const RENEW: &'static str;
+    /// Gives an owner's shards back: owner.
+    const RELEASE: &'static str;
+
+    /// Takes every free shard for `owner`.
+    fn claim(
+        connection: &mut Self::Connection,
+        owner: &str,
+        lease_ms: i64,
+    ) -> impl Future<Output = Result<Vec<Cursor>, sqlx::Error>> + Send;
+
+    /// Reads the next page of each shard, at most `limit` events each.
+    fn read(
+        connection: &mut Self::Connection,
+        cursors: &[Cursor],
+        limit: i64,
+    ) -> impl Future<Output = Result<Vec<Page>, Error>> + Send;
+
+    /// Notes how far shards were published; answers the shards that still are this relay's.
+    fn advance(
+        connection: &mut Self::Connection,
+        cursors: &[Cursor],
+    ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
+}

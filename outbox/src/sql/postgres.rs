@@ -1,0 +1,114 @@
+//! The statements for PostgreSQL.
+
+use leastlock_core::{Row, Statement};
+use sqlx::Postgres;
+
+use super::OutboxSql;
+use crate::error::Error;
+use crate::relay::cursor::{Cursor, Page, Position, newest_transaction};
+use crate::sink::LoggedEvent;
+
+const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
+const READ: &str = include_str!("../../sql/postgres/read.sql");
+const PAGE: &str = include_str!("../../sql/postgres/page.sql");
+const ADVANCE: &str = include_str!("../../sql/postgres/advance.sql");
+
+impl OutboxSql for Postgres {
+    const SHARDED: bool = true;
+    const APPEND: &'static str = include_str!("../../sql/postgres/append.sql");
+    const SHARDS: &'static str = include_str!("../../sql/postgres/shards.sql");
+    const RENEW: &'static str = include_str!("../../sql/postgres/renew.sql");
+    const RELEASE: &'static str = include_str!("../../sql/postgres/release.sql");
+
+    async fn claim(connection: &mut Self::Connection, owner: &str, lease_ms: i64) -> Result<Vec<Cursor>, sqlx::Error> {
+        let rows = Statement::new(CLAIM).bind(owner).bind(lease_ms).fetch_all::<Self>(connection).await?;
+        let cursor = |row: &Row<Self>| {
+            let position = Position { done: row.text(2)?, target: row.optional_text(3)?, last_id: row.int(4)? };
+            Ok(Cursor { shard: row.int(0)?, epoch: row.int(1)?, position })
+        };
+        rows.iter().map(cursor).collect()
+    }
+
+    async fn read(connection: &mut Self::Connection, cursors: &[Cursor], limit: i64) -> Result<Vec<Page>, Error> {
+        let (in_window, fresh): (Vec<_>, Vec<_>) = cursors.iter().partition(|cursor| cursor.position.target.is_some());
+        let mut pages = Vec::with_capacity(cursors.len());
+        if !fresh.is_empty() {
+            pages.extend(read_fresh(connection, &fresh, limit).await?);
+        }
+        if !in_window.is_empty() {
+            pages.extend(read_window(connection, &in_window, limit).await?);
+        }
+        Ok(pages)
+    }
+
+    async fn advance(connection: &mut Self::Connection, cursors: &[Cursor]) -> Result<Vec<i64>, sqlx::Error> {
+        let shards: Vec<i64> = cursors.iter().map(|cursor| cursor.shard).collect();
+        let epochs: Vec<i64> = cursors.iter().map(|cursor| cursor.epoch).collect();
+        let dones: Vec<String> = cursors.iter().map(|cursor| cursor.position.done.clone()).collect();
+        let targets: Vec<String> =
+            cursors.iter().map(|cursor| cursor.position.target.clone().unwrap_or_default()).collect();
+        let last_ids: Vec<i64> = cursors.iter().map(|cursor| cursor.position.last_id).collect();
+        let advance = Statement::new(ADVANCE)
+            .bind(shards.as_slice())
+            .bind(epochs.as_slice())
+            .bind(dones.as_slice())
+            .bind(targets.as_slice())
+            .bind(last_ids.as_slice());
+        advance.fetch_all::<Self>(connection).await?.iter().map(|row| row.int(0)).collect()
+    }
+}
+
+/// What became visible since each cursor's snapshot.
+async fn read_fresh(connection: &mut sqlx::PgConnection, cursors: &[&Cursor], limit: i64) -> Result<Vec<Page>, Error> {
+    let database = Error::database::<Postgres>;
+    let shards: Vec<i64> = cursors.iter().map(|cursor| cursor.shard).collect();
+    let dones: Vec<String> = cursors.iter().map(|cursor| cursor.position.done.clone()).collect();
+    let read = Statement::new(READ).bind(shards.as_slice()).bind(dones.as_slice()).bind(limit);
+    let rows = read.fetch_all::<Postgres>(connection).await.map_err(database)?;
+    let first = rows.first().ok_or_else(|| database(sqlx::Error::RowNotFound))?;
+    let current = first.text(0).map_err(database)?;
+    for cursor in cursors {
+        let done = &cursor.position.done;
+        if newest_transaction(done) > newest_transaction(&current) {
+            return Err(Error::CursorAhead { shard: cursor.shard, done: done.clone(), current });
+        }
+    }
+    let mut events = grouped(&rows, 1)?;
+    let page = |cursor: &&Cursor| {
+        let mine = events.extract_if(.., |event| event.shard == cursor.shard).collect();
+        Page::of_snapshot(cursor, &current, mine, limit)
+    };
+    Ok(cursors.iter().map(page).collect())
+}
+
+/// The next page of windows that were too large for one.
+async fn read_window(connection: &mut sqlx::PgConnection, cursors: &[&Cursor], limit: i64) -> Result<Vec<Page>, Error> {
+    let shards: Vec<i64> = cursors.iter().map(|cursor| cursor.shard).collect();
+    let dones: Vec<String> = cursors.iter().map(|cursor| cursor.position.done.clone()).collect();
+    let targets: Vec<String> = cursors.iter().filter_map(|cursor| cursor.position.target.clone()).collect();
+    let last_ids: Vec<i64> = cursors.iter().map(|cursor| cursor.position.last_id).collect();
+    let read = Statement::new(PAGE)
+        .bind(shards.as_slice())
+        .bind(dones.as_slice())
+        .bind(targets.as_slice())
+        .bind(last_ids.as_slice())
+        .bind(limit);
+    let rows = read.fetch_all::<Postgres>(connection).await.map_err(Error::database::<Postgres>)?;
+    let mut events = grouped(&rows, 0)?;
+    let page = |cursor: &&Cursor| {
+        let mine = events.extract_if(.., |event| event.shard == cursor.shard).collect();
+        Page::of_window(cursor, mine, limit)
+    };
+    Ok(cursors.iter().map(page).collect())
+}
+
+/// The events of rows whose column `first` is the shard; a row without one says that nothing is new.
+fn grouped(rows: &[Row<Postgres>], first: usize) -> Result<Vec<LoggedEvent>, Error> {
+    let mut events = Vec::with_capacity(rows.len());
+    for row in rows {
+        if let Some(shard) = row.optional_int(first).map_err(Error::database::<Postgres>)? {
+            events.push(LoggedEvent::from_row(row, shard, first + 1)?);
+        }
+    }
+    Ok(events)
+}

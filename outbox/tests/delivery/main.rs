@@ -1,0 +1,23 @@
+//! What leaves the outbox, and in which order: one suite on each engine, with the broken readers that it must catch.
+#![cfg(any(feature = "sqlite", feature = "postgres"))]
+
+mod doubles;
+#[cfg(feature = "postgres")]
+mod random;
+mod readers;
+mod suite;
+
+leastlock_testkit::mount!(
+    suite: b13_rolled_back_events_never_leave,
+    pages_smaller_than_the_backlog_lose_and_double_nothing,
+    crashed_relay_is_followed_by_another_once_its_lease_is_over,
+    fenced_relay_moves_no_cursor,
+    refused_event_stops_the_relay_before_it,
+    event_over_the_limit_is_refused_before_any_sql;
+    postgres: b1_lower_id_that_commits_later_is_delivered,
+    b2_open_writer_elsewhere_stalls_nothing,
+    b3_events_of_a_key_leave_in_commit_order_whatever_their_xid,
+    b14_row_that_a_trigger_hides_is_delivered_when_it_commits,
+    b1_b2_b3_hold_under_random_transactions,
+    cursor_ahead_of_the_database_stops_with_an_error,
+);

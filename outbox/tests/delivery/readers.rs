@@ -1,0 +1,106 @@
+//! What the suite needs of a reader: the product's relay and the doubles are both readers.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leastlock_outbox::{Event, LoggedEvent, MIGRATIONS, Outbox, OutboxSql, Relay, SendError, Sink};
+use leastlock_testkit::{TestDatabase, TestEngine};
+use sqlx::{Pool, Transaction};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// How long a delivery that must come is waited for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A reader at work, and the values of the events that it delivered.
+pub(crate) struct Reading {
+    values: Values,
+    task: JoinHandle<()>,
+}
+
+/// What a reader delivered, in order.
+pub(crate) type Values = Arc<Mutex<Vec<String>>>;
+
+impl Reading {
+    /// Starts a reader that pushes what it reads.
+    pub(crate) fn start<F: Future<Output = ()> + Send + 'static>(reader: impl FnOnce(Values) -> F) -> Self {
+        let values = Values::default();
+        Self { values: values.clone(), task: tokio::spawn(reader(values)) }
+    }
+
+    /// The product: a relay with a short lease.
+    pub(crate) fn product<DB: TestEngine + OutboxSql>(pool: &Pool<DB>) -> Self {
+        Self::relay(pool, 200)
+    }
+
+    pub(crate) fn relay<DB: TestEngine + OutboxSql>(pool: &Pool<DB>, page: u32) -> Self {
+        Self::start(|values| {
+            let relay = Relay::builder(pool, Recorder(values)).lease(Duration::from_millis(600)).page(page);
+            let relay = relay.build().expect("valid settings");
+            async move {
+                relay.run(CancellationToken::new()).await.expect("the relay runs");
+            }
+        })
+    }
+
+    pub(crate) fn values(&self) -> Vec<String> {
+        self.values.lock().expect("no panic").clone()
+    }
+
+    /// Whether `condition` comes to hold within `limit`.
+    pub(crate) async fn comes_to(&self, limit: Duration, condition: impl Fn(&[String]) -> bool) -> bool {
+        let holds = async {
+            while !condition(&self.values()) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(limit, holds).await.is_ok()
+    }
+
+    pub(crate) async fn delivers(&self, value: &str, limit: Duration) -> bool {
+        self.comes_to(limit, |values| values.iter().any(|other| other == value)).await
+    }
+
+    /// Ends it as a crash would: nothing is given back.
+    pub(crate) async fn crash(self) -> Vec<String> {
+        let values = self.values();
+        self.task.abort();
+        let _ = self.task.await;
+        values
+    }
+}
+
+/// Keeps the values of the events.
+struct Recorder(Values);
+
+impl Sink for Recorder {
+    async fn publish(&self, events: &[LoggedEvent]) -> Vec<Result<(), SendError>> {
+        let value = |event: &LoggedEvent| String::from_utf8(event.value.clone().expect("a value")).expect("text");
+        self.0.lock().expect("no panic").extend(events.iter().map(value));
+        events.iter().map(|_| Ok(())).collect()
+    }
+
+    fn abandon(&self) {}
+}
+
+pub(crate) async fn tables<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>) -> (TestDatabase<DB>, Outbox) {
+    let database = database.with(&MIGRATIONS).await;
+    let outbox = Outbox::open(&database.pool).await.expect("the tables are there");
+    (database, outbox)
+}
+
+pub(crate) async fn append<DB: TestEngine + OutboxSql>(
+    outbox: &Outbox,
+    tx: &mut Transaction<'_, DB>,
+    key: &str,
+    value: &str,
+) {
+    outbox.append(tx, Event::new("moves", key).bytes(value)).await.expect("it appends");
+}
+
+/// Appends and commits.
+pub(crate) async fn commit<DB: TestEngine + OutboxSql>(outbox: &Outbox, pool: &Pool<DB>, key: &str, value: &str) {
+    let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.expect("a transaction");
+    append(outbox, &mut tx, key, value).await;
+    tx.commit().await.expect("it commits");
+}

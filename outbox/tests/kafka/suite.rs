@@ -1,0 +1,76 @@
+//! What arrives at the broker.
+
+use std::time::Duration;
+
+use leastlock_outbox::{Error, Event, KafkaSink, MIGRATIONS, Outbox, OutboxSql, Relay};
+use leastlock_testkit::broker::Broker;
+use leastlock_testkit::{TestDatabase, TestEngine};
+use rdkafka::ClientConfig;
+use tokio_util::sync::CancellationToken;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn sink(broker: &Broker) -> KafkaSink {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", broker.bootstrap());
+    KafkaSink::new(config).expect("valid settings")
+}
+
+pub(crate) async fn events_reach_their_topic_in_order_per_key<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+    broker: Broker,
+) {
+    let database = database.with(&MIGRATIONS).await;
+    let outbox = Outbox::open(&database.pool).await.unwrap();
+    let topic = broker.topic(3).await;
+    let relay = Relay::builder(&database.pool, sink(&broker)).woken_by(outbox.wake()).page(20).build().unwrap();
+    let (stats, shutdown) = (relay.stats(), CancellationToken::new());
+    let running = tokio::spawn(relay.run(shutdown.clone()));
+    for number in 0..200 {
+        let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
+        let event = Event::new(&topic, format!("k{}", number % 7)).json(&number).unwrap().header("source", "test");
+        outbox.append(&mut tx, event).await.unwrap();
+        tx.commit().await.unwrap();
+        outbox.wake().notify();
+    }
+    let published = tokio::time::timeout(PATIENCE, async {
+        while stats.published() < 200 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    published.await.expect("every event is acknowledged");
+    shutdown.cancel();
+    assert_eq!(running.await.unwrap().unwrap().published, 200);
+
+    let records = broker.read_all(&topic, PATIENCE).await;
+    assert_eq!(records.len(), 200);
+    for key in 0..7 {
+        let of_key = records.iter().filter(|record| record.key_text() == format!("k{key}"));
+        let numbers: Vec<usize> = of_key.map(|record| record.value_text().parse().unwrap()).collect();
+        assert_eq!(numbers, (0..200).filter(|number| number % 7 == key).collect::<Vec<_>>());
+    }
+    let first = &records[0];
+    assert_eq!(first.header("source"), Some(&b"test"[..]));
+    assert!(first.header("leastlock_event_id").is_some());
+}
+
+/// Larger than librdkafka's `message.max.bytes`: found before anything is sent.
+#[cfg(feature = "postgres")]
+pub(crate) async fn event_that_the_topic_cannot_take_stops_the_relay_before_it<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+    broker: Broker,
+) {
+    let database = database.with(&MIGRATIONS).await;
+    let outbox = Outbox::open(&database.pool).await.unwrap().max_event_bytes(4_000_000);
+    let topic = broker.topic(1).await;
+    let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
+    for value in [vec![b'1'], vec![b'x'; 2_000_000], vec![b'3']] {
+        outbox.append(&mut tx, Event::new(&topic, "k").bytes(value)).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let relay = Relay::builder(&database.pool, sink(&broker)).build().unwrap();
+    let stopped = tokio::time::timeout(PATIENCE, relay.run(CancellationToken::new())).await.expect("it stops");
+    assert!(matches!(stopped, Err(Error::Refused { .. })), "{stopped:?}");
+    let values: Vec<_> = broker.read_all(&topic, PATIENCE).await.iter().map(|r| r.value_text().to_owned()).collect();
+    assert_eq!(values, ["1"]);
+}
