@@ -1,0 +1,228 @@
+//! What a worker promises, as functions over the engine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use leastlock_partition_worker::{Error, Failure};
+use leastlock_testkit::TestDatabase;
+use tokio::sync::Semaphore;
+
+use crate::rig::{Bus, LIMIT, Rig, Told, until};
+
+const KEYS: [&str; 7] = ["85123A", "71053", "84406B", "84029G", "84029E", "22752", "21730"];
+
+pub(crate) async fn every_record_takes_effect_once_in_the_order_of_its_key<DB: Bus>(database: TestDatabase<DB>) {
+    let rig = Rig::new(database, 3).await;
+    rig.produce(&KEYS, 1..=20).await;
+    let first = rig.start(rig.builder(), Told::plain("first"));
+    rig.effects(140).await;
+    let summary = first.stop().await;
+    assert_eq!((summary.processed(), summary.already_done(), summary.drained), (140, 0, true), "{summary:?}");
+    assert!(summary.partitions.values().all(|partition| partition.unfinished == 0), "{summary:?}");
+
+    rig.produce(&KEYS, 21..=22).await;
+    let second = rig.start(rig.builder(), Told::plain("second"));
+    rig.effects(154).await;
+    let summary = second.stop().await;
+    assert_eq!((summary.processed(), summary.already_done()), (14, 0), "the second goes on where the first ended");
+    rig.assert_exactly_once(&KEYS, 22).await;
+    assert_eq!(rig.database.int("SELECT count(*) FROM leastlock_partition_done").await, 0, "all is folded");
+}
+
+pub(crate) async fn a_rebalance_in_the_middle_loses_and_doubles_nothing<DB: Bus>(database: TestDatabase<DB>) {
+    let mut rig = Rig::new(database, 4).await;
+    rig.settings.push(("partition.assignment.strategy", "cooperative-sticky".to_owned()));
+    rebalance_in_the_middle(rig).await;
+}
+
+async fn rebalance_in_the_middle<DB: Bus>(rig: Rig<DB>) {
+    rig.produce(&KEYS, 1..=30).await;
+    let slow = |owner| {
+        Told::first(owner, |_| {
+            Box::pin(async {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                Ok(())
+            })
+        })
+    };
+    let first = rig.start(rig.builder().concurrency(4), slow("first"));
+    rig.effects(20).await;
+    let second = rig.start(rig.builder().concurrency(4), slow("second"));
+    // Until the second has a share there is always more to do.
+    let mut upto = 30;
+    let deadline = Instant::now() + LIMIT;
+    while rig.database.int("SELECT count(*) FROM effect WHERE owner = 'second'").await == 0 {
+        assert!(Instant::now() < deadline, "the second worker never got a partition");
+        rig.produce(&KEYS, upto + 1..=upto + 1).await;
+        upto += 1;
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    let summary = first.stop().await;
+    assert!(summary.processed() > 0, "{summary:?}");
+    rig.produce(&KEYS, upto + 1..=upto + 5).await;
+    upto += 5;
+    rig.effects(7 * upto).await;
+    second.stop().await;
+    rig.assert_exactly_once(&KEYS, upto).await;
+}
+
+pub(crate) async fn p5_what_was_finished_out_of_order_is_not_redone_after_a_crash<DB: Bus>(database: TestDatabase<DB>) {
+    let rig = Rig::new(database, 1).await;
+    // SQLite has one writer at a time: there the record is held up before its transaction, by failing.
+    rig.produce(&KEYS, 1..=3).await;
+    let stuck = |record: &leastlock_partition_worker::Record| record.key() == Some(KEYS[2].as_bytes());
+    let first = rig.start(
+        rig.builder().max_attempts(u32::MAX),
+        Told::first("first", move |record| {
+            let result = if stuck(record) { Err(Failure::retry("not yet")) } else { Ok(()) };
+            Box::pin(async { result })
+        }),
+    );
+    rig.effects(18).await;
+    first.crash().await;
+    assert_eq!(rig.database.int("SELECT count(*) FROM effect").await, 18);
+
+    let second = rig.start(rig.builder(), Told::plain("second"));
+    rig.effects(21).await;
+    let summary = second.stop().await;
+    assert_eq!(summary.processed(), 3, "only the gap is redone: {summary:?}");
+    assert_eq!(rig.database.int("SELECT count(*) FROM effect WHERE owner = 'second'").await, 3);
+    rig.assert_exactly_once(&KEYS, 3).await;
+}
+
+pub(crate) async fn p6_two_failing_handlers_keep_the_watermark_at_the_first<DB: Bus>(database: TestDatabase<DB>) {
+    let rig = Rig::new(database, 1).await;
+    rig.produce(&KEYS, 1..=1).await;
+    let failing = |record: &leastlock_partition_worker::Record| [2, 4].contains(&record.offset());
+    let may_end = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&may_end);
+    let worker = rig.start(
+        rig.builder().max_attempts(u32::MAX),
+        Told::first("first", move |record| {
+            let result = match (failing(record), told.load(Ordering::SeqCst)) {
+                (false, _) => Ok(()),
+                (true, false) => Err(Failure::retry("not now")),
+                (true, true) => Err(Failure::permanent("not ever")),
+            };
+            Box::pin(async { result })
+        }),
+    );
+    rig.effects(5).await;
+    rig.until("SELECT next_offset FROM leastlock_partition", |next| next == 2, "fold up to the first failing").await;
+    may_end.store(true, Ordering::SeqCst);
+    let error = worker.ended().await.expect_err("a handler has failed for good");
+    match &error {
+        Error::HandlerFailed { partition, offset, .. } => {
+            assert_eq!((partition.topic(), partition.partition()), (&*rig.topic, 0));
+            assert!([2, 4].contains(offset), "{error}");
+        }
+        other => panic!("{other}"),
+    }
+    assert_eq!(rig.database.int("SELECT next_offset FROM leastlock_partition").await, 2);
+    let second = rig.start(rig.builder(), Told::plain("second"));
+    rig.effects(7).await;
+    let summary = second.stop().await;
+    assert_eq!((summary.processed(), summary.already_done()), (2, 3), "{summary:?}");
+    rig.assert_exactly_once(&KEYS, 1).await;
+}
+
+/// A handler is open while its partition is taken away and given to somebody, perhaps to the same worker.
+pub(crate) async fn p7_a_handler_from_an_earlier_assignment_counts_once<DB: Bus>(database: TestDatabase<DB>) {
+    let rig = Rig::new(database, 1).await;
+    rig.produce(&KEYS[..1], 1..=3).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let (entered, waits) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&gate));
+    let seen = Arc::clone(&entered);
+    let first = rig.start(
+        rig.builder(),
+        Told::first("first", move |record| {
+            let (waits, seen, held) = (Arc::clone(&waits), Arc::clone(&seen), record.offset() == 1);
+            Box::pin(async move {
+                if held && seen.fetch_add(1, Ordering::SeqCst) == 0 {
+                    waits.acquire().await.expect("never closed").forget();
+                }
+                Ok(())
+            })
+        }),
+    );
+    until("open handler", || entered.load(Ordering::SeqCst) > 0).await;
+    let second = rig.start(rig.builder(), Told::plain("second"));
+    // The newest epoch is claimed at the gate while the handler is open; SQLite's one lock lets nobody claim it.
+    if DB::ENGINE == leastlock_core::Engine::Sqlite {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+    } else {
+        rig.until("SELECT epoch FROM leastlock_partition_gate", |epoch| epoch > 1, "claim of the next epoch").await;
+    }
+    assert_eq!(rig.database.int("SELECT epoch FROM leastlock_partition").await, 1, "the seal waits for the handler");
+    gate.add_permits(1);
+    rig.produce(&KEYS[..1], 4..=5).await;
+    rig.effects(5).await;
+    let (first, second) = (first.stop().await, second.stop().await);
+    assert_eq!(first.processed() + second.processed(), 5, "{first:?} {second:?}");
+    assert!(rig.database.int("SELECT epoch FROM leastlock_partition").await > 1);
+    rig.assert_exactly_once(&KEYS[..1], 5).await;
+}
+
+pub(crate) async fn a_failing_handler_is_tried_again_in_its_lane_while_others_go_on<DB: Bus>(database: TestDatabase<DB>) {
+    let rig = Rig::new(database, 1).await;
+    rig.produce(&KEYS, 1..=3).await;
+    let others = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&others);
+    let worker = rig.start(
+        rig.builder().concurrency(1).max_attempts(u32::MAX),
+        Told::first("first", move |record| {
+            let failing = record.key() == Some(KEYS[0].as_bytes());
+            let others = if failing { seen.load(Ordering::SeqCst) } else { seen.fetch_add(1, Ordering::SeqCst) };
+            Box::pin(async move {
+                match others {
+                    count if !failing || count >= 18 => Ok(()),
+                    count if count % 2 == 0 => Err(Failure::retry("not before the others")),
+                    _ => panic!("a panic is a failure too"),
+                }
+            })
+        }),
+    );
+    rig.effects(21).await;
+    let summary = worker.stop().await;
+    assert!(summary.partitions.values().next().is_some_and(|partition| partition.failures > 0), "{summary:?}");
+    rig.assert_exactly_once(&KEYS, 3).await;
+}
+
+pub(crate) async fn p15_a_shutdown_lets_running_handlers_finish<DB: Bus>(database: TestDatabase<DB>) {
+    let rig = Rig::new(database, 1).await;
+    rig.produce(&KEYS[..1], 1..=5).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let running = Arc::new(AtomicUsize::new(0));
+    let (waits, seen) = (Arc::clone(&gate), Arc::clone(&running));
+    let worker = rig.start(
+        rig.builder(),
+        Told::first("first", move |_| {
+            let waits = Arc::clone(&waits);
+            seen.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async move {
+                waits.acquire().await.expect("never closed").forget();
+                Ok(())
+            })
+        }),
+    );
+    until("running handler", || running.load(Ordering::SeqCst) == 1).await;
+    worker.shutdown.cancel();
+    gate.add_permits(10);
+    let summary = worker.ended().await.expect("the worker ends without an error");
+    let partition = summary.partitions.values().next().expect("one partition");
+    assert!(summary.drained, "{summary:?}");
+    assert_eq!(partition.watermark, Some(i64::try_from(partition.processed).expect("small")), "{summary:?}");
+    assert_eq!(rig.database.int("SELECT count(*) FROM effect").await, i64::try_from(summary.processed()).expect("small"));
+}
+
+pub(crate) async fn p18_a_worker_with_nothing_to_do_closes_without_an_error<DB: Bus>(database: TestDatabase<DB>) {
+    let rig = Rig::new(database, 2).await;
+    let joining = rig.start(rig.builder(), Told::plain("joining"));
+    let summary = joining.stop().await;
+    assert_eq!((summary.processed(), summary.drained), (0, true));
+    let idle = rig.start(rig.builder(), Told::plain("idle"));
+    rig.until("SELECT count(*) FROM leastlock_partition WHERE next_offset IS NOT NULL", |found| found == 2, "seals").await;
+    let summary = idle.stop().await;
+    assert_eq!((summary.processed(), summary.drained), (0, true));
+}
