@@ -43,6 +43,9 @@ pub trait Dialect: Database + sealed::Sealed {
     /// The meaning of the engine's error code.
     fn classify_code(code: &str) -> ErrorClass;
 
+    /// The statement as a query of sqlx's, with its parameters bound.
+    fn query(statement: Statement<'_>) -> Result<Query<'static, Self, Self::Arguments>, sqlx::Error>;
+
     /// Runs a statement; answers the number of rows changed.
     fn run(
         connection: &mut Self::Connection,
@@ -106,19 +109,18 @@ mod sealed {
     pub trait Sealed: Database {}
 }
 
-/// The parts of a dialect whose text is the same for every engine and only the driver's types differ. The engine's module
-/// has a function `prepare` that binds the parameters.
+/// The parts of a dialect whose text is the same for every engine and only the driver's types differ.
 macro_rules! driver_methods {
     () => {
         async fn run(connection: &mut Self::Connection, statement: Statement<'_>) -> Result<u64, sqlx::Error> {
-            Ok(prepare(statement)?.execute(connection).await?.rows_affected())
+            Ok(Self::query(statement)?.execute(connection).await?.rows_affected())
         }
 
         async fn fetch(
             connection: &mut Self::Connection,
             statement: Statement<'_>,
         ) -> Result<Vec<Row<Self>>, sqlx::Error> {
-            Ok(prepare(statement)?.fetch_all(connection).await?.into_iter().map(Row).collect())
+            Ok(Self::query(statement)?.fetch_all(connection).await?.into_iter().map(Row).collect())
         }
 
         async fn run_query<'q>(

@@ -4,6 +4,8 @@
 //! `where` clauses are not implied to its users. A closed set of parameter and column types, bound by the dialect, keeps
 //! that noise out of every signature.
 
+use sqlx::query::Query;
+
 use crate::dialect::Dialect;
 
 /// A value to bind. Made with `From` from the types that the leastlock tables use.
@@ -42,6 +44,14 @@ impl<'a> Statement<'a> {
     pub fn bind(mut self, value: impl Into<Param<'a>>) -> Self {
         self.params.push(value.into());
         self
+    }
+
+    /// The statement as a query of sqlx's, for what takes one.
+    ///
+    /// # Errors
+    /// When the engine has no such parameter: SQLite has no arrays.
+    pub fn into_query<DB: Dialect>(self) -> Result<Query<'static, DB, DB::Arguments>, sqlx::Error> {
+        DB::query(self)
     }
 
     /// Runs the statement and answers the number of rows it changed.

@@ -1,6 +1,5 @@
 //! PostgreSQL 13 or later.
 
-use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Pool, Postgres};
 
@@ -40,22 +39,22 @@ impl Dialect for Postgres {
         }
     }
 
-    driver_methods!();
-}
-
-fn prepare(statement: Statement<'_>) -> Result<Query<'static, Postgres, PgArguments>, sqlx::Error> {
-    let mut query = sqlx::query(statement.sql);
-    for param in statement.params {
-        match param {
-            Param::Text(value) => query.try_bind(value),
-            Param::Bytes(value) => query.try_bind(value),
-            Param::Int(value) => query.try_bind(value),
-            Param::IntArray(values) => query.try_bind(values),
-            Param::TextArray(values) => query.try_bind(values),
+    fn query(statement: Statement<'_>) -> Result<Query<'static, Self, Self::Arguments>, sqlx::Error> {
+        let mut query = sqlx::query(statement.sql);
+        for param in statement.params {
+            match param {
+                Param::Text(value) => query.try_bind(value),
+                Param::Bytes(value) => query.try_bind(value),
+                Param::Int(value) => query.try_bind(value),
+                Param::IntArray(values) => query.try_bind(values),
+                Param::TextArray(values) => query.try_bind(values),
+            }
+            .map_err(sqlx::Error::Encode)?;
         }
-        .map_err(sqlx::Error::Encode)?;
+        Ok(query)
     }
-    Ok(query)
+
+    driver_methods!();
 }
 
 #[cfg(test)]

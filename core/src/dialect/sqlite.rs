@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sqlx::query::Query;
-use sqlx::sqlite::SqliteArguments;
 use sqlx::{Pool, Sqlite};
 
 use super::{Dialect, Engine, driver_methods, sealed};
@@ -53,21 +52,21 @@ impl Dialect for Sqlite {
         Ok(())
     }
 
-    driver_methods!();
-}
-
-fn prepare(statement: Statement<'_>) -> Result<Query<'static, Sqlite, SqliteArguments>, sqlx::Error> {
-    let mut query = sqlx::query(statement.sql);
-    for param in statement.params {
-        match param {
-            Param::Text(value) => query.try_bind(value.map(str::to_owned)),
-            Param::Bytes(value) => query.try_bind(value.map(<[u8]>::to_vec)),
-            Param::Int(value) => query.try_bind(value),
-            Param::IntArray(_) | Param::TextArray(_) => Err("SQLite has no arrays".into()),
+    fn query(statement: Statement<'_>) -> Result<Query<'static, Self, Self::Arguments>, sqlx::Error> {
+        let mut query = sqlx::query(statement.sql);
+        for param in statement.params {
+            match param {
+                Param::Text(value) => query.try_bind(value.map(str::to_owned)),
+                Param::Bytes(value) => query.try_bind(value.map(<[u8]>::to_vec)),
+                Param::Int(value) => query.try_bind(value),
+                Param::IntArray(_) | Param::TextArray(_) => Err("SQLite has no arrays".into()),
+            }
+            .map_err(sqlx::Error::Encode)?;
         }
-        .map_err(sqlx::Error::Encode)?;
+        Ok(query)
     }
-    Ok(query)
+
+    driver_methods!();
 }
 
 #[cfg(test)]
