@@ -40,6 +40,18 @@ impl<'a> Statement<'a> {
         Self { sql, params: Vec::with_capacity(8) }
     }
 
+    /// The text.
+    #[must_use]
+    pub const fn sql(&self) -> &'static str {
+        self.sql
+    }
+
+    /// The parameters bound so far, in order.
+    #[must_use]
+    pub fn params(&self) -> &[Param<'a>] {
+        &self.params
+    }
+
     /// Binds the next parameter.
     pub fn bind(mut self, value: impl Into<Param<'a>>) -> Self {
         self.params.push(value.into());

@@ -3,7 +3,8 @@
 use sqlx::query::Query;
 use sqlx::{Pool, Postgres};
 
-use super::{Dialect, Engine, driver_methods, sealed};
+use super::driver::driver_methods;
+use super::{Dialect, Engine, sealed};
 use crate::error_class::ErrorClass;
 use crate::migrations::{Migration, MigrationError};
 use crate::statement::{Param, Row, Statement};

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sqlx::query::Query;
 use sqlx::{Pool, Sqlite};
 
-use super::{Dialect, Engine, driver_methods, sealed};
+use super::driver::driver_methods;
+use super::{Dialect, Engine, sealed};
 use crate::error_class::ErrorClass;
 use crate::migrations::{Migration, MigrationError};
 use crate::statement::{Param, Row, Statement};
