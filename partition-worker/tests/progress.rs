@@ -1,0 +1,51 @@
+//! The exactly-once effect in the database, without Kafka: seal, fence and fold, and what they catch.
+#![cfg(any(feature = "sqlite", feature = "postgres"))]
+
+#[path = "progress/bench.rs"]
+mod bench;
+#[path = "progress/doubles.rs"]
+mod doubles;
+#[path = "progress/suite.rs"]
+mod suite;
+
+leastlock_testkit::mount!(suite:
+    p5_a_seal_answers_what_is_finished_and_what_is_a_gap,
+    p5_double_the_highest_finished_offset_loses_the_gap,
+    p5_double_a_watermark_alone_redoes_what_is_finished,
+    p7_an_earlier_epoch_is_fenced,
+    p7_double_a_fence_without_the_epoch_lets_it_in,
+    p20_an_effect_is_applied_once_beside_a_fold,
+    p20_double_a_fence_without_next_offset_applies_it_twice,
+    a_commit_whose_reply_was_lost_is_found_done,
+    a_rolled_back_handler_leaves_its_record_open,
+    an_owner_that_came_later_keeps_the_partition,
+    only_the_owner_folds,
+    the_first_owner_fixes_the_start_and_nobody_else,
+);
+
+#[cfg(feature = "postgres")]
+#[path = "progress/open_transactions.rs"]
+mod open_transactions;
+
+#[cfg(feature = "postgres")]
+mod open {
+    use super::open_transactions as suite;
+
+    leastlock_testkit::mount!(suite on postgres:
+        p16_newcomers_stop_at_the_gate_and_the_seal_reports_who_is_in_the_way,
+        p16_a_seal_does_not_end_before_an_open_handler_does,
+        p16_double_a_check_without_the_share_lock_lets_a_zombie_through,
+        p16_a_seal_gets_through_a_constant_load_of_share_lockers,
+        p16_double_a_seal_without_the_gate_starves,
+        p16_a_stopped_handler_holds_up_the_seal_no_longer_than_the_idle_timeout,
+        p16_double_a_fence_without_an_idle_timeout_holds_it_up_for_ever,
+        p20_double_a_key_share_lock_applies_it_twice,
+        p20_double_a_comparison_outside_the_locked_scan_applies_it_twice,
+    );
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn stopped_handler() {
+    open_transactions::stopped_handler_child("stopped_handler");
+}

@@ -1,0 +1,216 @@
+//! Seals that find open transactions (PostgreSQL: SQLite has one writer at a time, and a stopped one blocks the file).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use leastlock_core::Dialect;
+use leastlock_partition_worker::progress::{Guard, Seal};
+use leastlock_partition_worker::{Epoch, Progress, Timeouts};
+use leastlock_testkit::process::{Child, child_role, hear, speak};
+use leastlock_testkit::{TestDatabase, TestEngine};
+use sqlx::{Pool, Postgres, Transaction};
+use tokio::task::JoinSet;
+
+use crate::bench::{Fence, effect, entry, handle, owner, owner_with, partition, prepared, sealed};
+use crate::doubles;
+use crate::suite::effects_beside_a_fold;
+
+type Database = TestDatabase<Postgres>;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn impatient() -> Timeouts {
+    Timeouts { seal: Duration::from_millis(400), ..Timeouts::default() }
+}
+
+async fn opened(pool: &Pool<Postgres>, fence: Fence, epoch: Epoch, offset: i64) -> Transaction<'static, Postgres> {
+    let mut tx = pool.begin_with(Postgres::BEGIN_WRITE).await.expect("a transaction");
+    assert!(fence.enter(&mut tx, epoch, offset).await);
+    tx
+}
+
+async fn backend(tx: &mut Transaction<'_, Postgres>) -> i64 {
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut **tx).await.expect("an id");
+    i64::from(pid)
+}
+
+pub(crate) async fn p16_newcomers_stop_at_the_gate_and_the_seal_reports_who_is_in_the_way(database: Database) {
+    let database = prepared(database).await;
+    let epoch = sealed(&owner(&database, "first"), 10).await.epoch;
+    let mut open = opened(&database.pool, Fence::real::<Postgres>(), epoch, 10).await;
+    let pid = backend(&mut open).await;
+
+    let second = owner_with(&database, "second", impatient());
+    let next = second.claim_gate(&partition()).await.expect("the gate is never waited for");
+    assert!(!handle(&database, Fence::real::<Postgres>(), epoch, 11).await, "a newcomer is fenced while one is open");
+    match second.raise_guard(&partition(), next).await.expect("an attempt") {
+        Guard::Blocked { blockers } => {
+            assert_eq!(blockers.iter().map(|blocker| blocker.pid).collect::<Vec<_>>(), [pid]);
+            assert_eq!(blockers[0].state, "idle in transaction");
+        }
+        other => panic!("it went on beside an open handler: {other:?}"),
+    }
+    assert!(!handle(&database, Fence::real::<Postgres>(), next, 10).await, "nobody is let in unsealed");
+
+    effect::<Postgres>(&mut open, 10, "first").await;
+    open.commit().await.expect("the open handler may still commit");
+    match second.raise_guard(&partition(), next).await.expect("an attempt") {
+        Guard::Raised(sealed) => assert!(sealed.finished.contains(&10), "what was waited for is seen: {sealed:?}"),
+        other => panic!("nothing is in the way: {other:?}"),
+    }
+}
+
+/// Whether a handler that was let in before a seal could commit after it.
+async fn commits_after_the_seal(database: Database, fence: Fence) -> bool {
+    let database = prepared(database).await;
+    let epoch = sealed(&owner(&database, "first"), 10).await.epoch;
+    let mut open = opened(&database.pool, fence, epoch, 10).await;
+    let second = owner_with(&database, "second", impatient());
+    let mut seal = tokio::spawn(async move { second.seal(&partition()).await });
+    // Nothing must come of it here, so waiting longer only makes the check stronger.
+    let sealed_first = tokio::time::timeout(Duration::from_secs(1), &mut seal).await.is_ok();
+    effect::<Postgres>(&mut open, 10, "first").await;
+    let committed = open.commit().await.is_ok();
+    if !sealed_first {
+        let Ok(Ok(Seal::Sealed(sealed))) = tokio::time::timeout(LIMIT, seal).await.expect("a seal in time") else {
+            panic!("the seal goes on once the handler has ended");
+        };
+        assert!(sealed.finished.contains(&10) && !sealed.blockers.is_empty(), "{sealed:?}");
+    }
+    sealed_first && committed
+}
+
+pub(crate) async fn p16_a_seal_does_not_end_before_an_open_handler_does(database: Database) {
+    assert!(!commits_after_the_seal(database, Fence::real::<Postgres>()).await);
+}
+
+pub(crate) async fn p16_double_a_check_without_the_share_lock_lets_a_zombie_through(database: Database) {
+    assert!(commits_after_the_seal(database, Fence(doubles::WITHOUT_SHARE_LOCK)).await);
+}
+
+/// Sixteen that hold the guard row's share lock in turn, so that there is never a moment without one.
+struct Load {
+    tasks: JoinSet<()>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Load {
+    async fn of_sixteen(database: &Database, epoch: Epoch) -> Self {
+        let (stop, offset) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI64::new(10)));
+        let mut tasks = JoinSet::new();
+        for _ in 0..16 {
+            let (pool, stop, offset) = (database.pool.clone(), Arc::clone(&stop), Arc::clone(&offset));
+            tasks.spawn(async move {
+                while !stop.load(Ordering::SeqCst) {
+                    let mut tx = pool.begin_with(Postgres::BEGIN_WRITE).await.expect("a transaction");
+                    if !Fence::real::<Postgres>().enter(&mut tx, epoch, offset.fetch_add(1, Ordering::SeqCst)).await {
+                        return;
+                    }
+                    tokio::time::sleep(Duration::from_millis(30)).await;
+                    tx.commit().await.expect("a commit");
+                }
+            });
+        }
+        while database.int("SELECT count(*) FROM leastlock_partition_done").await < 32 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Self { tasks, stop }
+    }
+
+    async fn end(mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.expect("the load does not panic");
+        }
+    }
+}
+
+pub(crate) async fn p16_a_seal_gets_through_a_constant_load_of_share_lockers(database: Database) {
+    let database = prepared(database).await;
+    let epoch = sealed(&owner(&database, "first"), 10).await.epoch;
+    let load = Load::of_sixteen(&database, epoch).await;
+    let second = owner(&database, "second");
+    let next = second.claim_gate(&partition()).await.expect("the gate is never waited for");
+    let raised = second.raise_guard(&partition(), next).await.expect("an attempt");
+    assert!(matches!(raised, Guard::Raised(_)), "one attempt is enough: {raised:?}");
+    load.end().await;
+    let finished = database.int("SELECT count(*) FROM leastlock_partition_done").await;
+    let Guard::Raised(sealed) = raised else { unreachable!("asserted above") };
+    assert_eq!(i64::try_from(sealed.finished.len()), Ok(finished), "nothing was committed after the seal");
+}
+
+pub(crate) async fn p16_double_a_seal_without_the_gate_starves(database: Database) {
+    let database = prepared(database).await;
+    let epoch = sealed(&owner(&database, "first"), 10).await.epoch;
+    let load = Load::of_sixteen(&database, epoch).await;
+    let mut tx = database.pool.begin_with(Postgres::BEGIN_WRITE).await.expect("a transaction");
+    sqlx::query("SET LOCAL statement_timeout = 2000").execute(&mut *tx).await.expect("a setting");
+    let starved = sqlx::query(doubles::ONE_STEP_SEAL).execute(&mut *tx).await;
+    load.end().await;
+    let code = starved.err().and_then(|error| error.as_database_error().and_then(|e| e.code().map(String::from)));
+    assert_eq!(code.as_deref(), Some("57014"), "two seconds are not enough, where the two steps need one attempt");
+}
+
+/// The child's part: enters as the handler of offset 10, and commits when it is told to.
+pub(crate) fn stopped_handler_child(name: &str) {
+    if !child_role(name) {
+        return;
+    }
+    let env = |name: &str| std::env::var(name).expect("the parent sets it");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let pool = Postgres::connect(&env("URL")).await;
+        let fence = if env("DOUBLE") == "yes" { Fence(doubles::WITHOUT_IDLE_TIMEOUT) } else { Fence::real::<Postgres>() };
+        let mut tx = pool.begin_with(Postgres::BEGIN_WRITE).await.expect("a transaction");
+        assert!(fence.enter_with_idle(&mut tx, Epoch::new(1), 10, 1_500).await);
+        speak("entered");
+        let _ = hear();
+        let insert = sqlx::query("INSERT INTO effect (record_offset, owner) VALUES (10, 'stopped')");
+        let written = insert.execute(&mut *tx).await.is_ok();
+        speak(if written && tx.commit().await.is_ok() { "committed" } else { "refused" });
+    });
+}
+
+async fn stopped_child(database: &Database, double: &str) -> (Child, Progress<Postgres>) {
+    assert_eq!(sealed(&owner(database, "stopped"), 10).await.epoch, Epoch::new(1));
+    let mut child = Child::rerun("stopped_handler", &[("URL", &database.url), ("DOUBLE", double)]);
+    child.line_containing("entered", LIMIT);
+    child.stop();
+    (child, owner_with(database, "newcomer", impatient()))
+}
+
+pub(crate) async fn p16_a_stopped_handler_holds_up_the_seal_no_longer_than_the_idle_timeout(database: Database) {
+    let database = prepared(database).await;
+    let (mut child, newcomer) = stopped_child(&database, "no").await;
+    let seal = tokio::time::timeout(LIMIT, newcomer.seal(&partition())).await.expect("the idle time-out ends the wait");
+    let Ok(Seal::Sealed(sealed)) = seal else { panic!("{seal:?}") };
+    assert!(!sealed.blockers.is_empty(), "it was reported who was in the way");
+    assert!(sealed.finished.is_empty());
+    assert!(handle(&database, Fence::real::<Postgres>(), sealed.epoch, 10).await);
+    child.resume();
+    child.send_line("go on");
+    child.line_containing("refused", LIMIT);
+    assert_eq!(database.int("SELECT count(*) FROM effect WHERE owner = 'stopped'").await, 0);
+    assert_eq!(database.int("SELECT count(*) FROM effect").await, 1);
+}
+
+pub(crate) async fn p16_double_a_fence_without_an_idle_timeout_holds_it_up_for_ever(database: Database) {
+    let database = prepared(database).await;
+    let (mut child, newcomer) = stopped_child(&database, "yes").await;
+    let held_up = tokio::time::timeout(Duration::from_secs(5), newcomer.seal(&partition())).await;
+    assert!(held_up.is_err(), "the real fence has let go by now: {held_up:?}");
+    assert_eq!(database.int("SELECT epoch FROM leastlock_partition").await, 1, "it never goes on unsealed");
+    let newest = Epoch::new(database.int("SELECT epoch FROM leastlock_partition_gate").await);
+    let entry = entry(&newcomer, newest, 11).await;
+    assert_eq!(entry, leastlock_partition_worker::progress::Entry::Fenced);
+    child.kill();
+}
+
+pub(crate) async fn p20_double_a_key_share_lock_applies_it_twice(database: Database) {
+    assert_eq!(effects_beside_a_fold(database, Fence(doubles::KEY_SHARE)).await, 2);
+}
+
+pub(crate) async fn p20_double_a_comparison_outside_the_locked_scan_applies_it_twice(database: Database) {
+    assert_eq!(effects_beside_a_fold(database, Fence(doubles::COMPARED_OUTSIDE)).await, 2);
+}

@@ -1,0 +1,123 @@
+//! P12: a worker that is stopped beyond its session time-out, on the real broker and PostgreSQL. SQLite cannot have it: a
+//! stopped writer blocks its file.
+#![cfg(all(feature = "kafka", feature = "postgres"))]
+
+use std::time::Duration;
+
+use leastlock_partition_worker::{Failure, Handler, Record, Timeouts};
+use leastlock_testkit::process::{Child, child_role, hear, speak};
+use leastlock_testkit::{TestDatabase, TestEngine};
+use sqlx::{Pool, Postgres, Transaction};
+use tokio_util::sync::CancellationToken;
+
+use crate::rig::{LIMIT, Rig, Told, apply, builder};
+
+#[allow(dead_code, reason = "this file needs a part of it")]
+#[path = "worker/rig.rs"]
+mod rig;
+
+const KEYS: [&str; 3] = ["85123A", "71053", "84406B"];
+
+/// How the stopped worker writes.
+const FENCED: &str = "in the fenced transaction";
+const DOUBLE: &str = "in a transaction of its own";
+
+fn timeouts() -> Timeouts {
+    Timeouts { seal: Duration::from_millis(500), idle: Duration::from_millis(1_500), ..Timeouts::default() }
+}
+
+fn short_session() -> Vec<(&'static str, String)> {
+    vec![("session.timeout.ms", "1500".to_owned()), ("heartbeat.interval.ms", "300".to_owned())]
+}
+
+/// The child's handler: stands still at record 4, until it is told to go on.
+struct Zombie {
+    pool: Pool<Postgres>,
+    fenced: bool,
+}
+
+impl Handler<Postgres> for Zombie {
+    async fn handle(&self, record: &Record, tx: &mut Transaction<'_, Postgres>) -> Result<(), Failure> {
+        if record.offset() == 4 {
+            speak("holding");
+            let _ = tokio::task::spawn_blocking(hear).await;
+        }
+        if self.fenced {
+            apply::<Postgres>(tx, record, "zombie").await
+        } else {
+            apply::<Postgres>(&mut *self.pool.acquire().await?, record, "zombie").await
+        }
+    }
+}
+
+#[test]
+fn zombie_worker() {
+    if !child_role("zombie_worker") {
+        return;
+    }
+    let env = |name: &str| std::env::var(name).expect("the parent sets it");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let pool = Postgres::connect(&env("URL")).await;
+        let (bootstrap, group, topic) = (env("BOOTSTRAP"), env("GROUP"), env("TOPIC"));
+        let worker = builder(&pool, timeouts(), &bootstrap, &group, &topic, &short_session()).build().expect("a worker");
+        let shutdown = CancellationToken::new();
+        let handler = Zombie { fenced: env("WRITES") == FENCED, pool };
+        let worker = tokio::spawn(worker.run(handler, shutdown.clone()));
+        while tokio::task::spawn_blocking(hear).await.expect("no panic").is_some_and(|line| line != "end") {}
+        shutdown.cancel();
+        let summary = worker.await.expect("no panic").expect("fencing stops partitions, never the worker");
+        speak(format!("ended with {summary:?}"));
+    });
+}
+
+/// Answers how many effects of records that were the newcomer's came from the worker that had been stopped.
+async fn effects_of_a_zombie(database: TestDatabase<Postgres>, writes: &str) -> i64 {
+    let mut rig = Rig::new(database, 1).await;
+    rig.settings = short_session();
+    rig.produce(&KEYS[..1], 1..=4).await;
+    let mut child = Child::rerun(
+        "zombie_worker",
+        &[
+            ("URL", &rig.database.url),
+            ("BOOTSTRAP", rig.broker.bootstrap()),
+            ("GROUP", &rig.group),
+            ("TOPIC", &rig.topic),
+            ("WRITES", writes),
+        ],
+    );
+    rig.effects(4).await;
+    rig.produce(&KEYS[..1], 5..=5).await;
+    child.line_containing("holding", LIMIT);
+    child.stop();
+    rig.produce(&KEYS[..1], 6..=8).await;
+
+    let newcomer = rig.start(rig.builder_with(timeouts()), Told::plain("newcomer"));
+    rig.until("SELECT count(*) FROM effect WHERE owner = 'newcomer'", |found| found == 4, "takeover").await;
+    child.resume();
+    // The first line ends the wait of the handler; it, or the retry that follows it, now does what it can.
+    child.send_line("go on");
+    child.send_line("go on");
+    rig.produce(&KEYS[..1], 9..=12).await;
+    rig.until("SELECT count(DISTINCT number) FROM effect", |found| found == 12, "effects of all records").await;
+    child.send_line("end");
+    child.send_line("end");
+    child.line_containing("ended with", LIMIT);
+    newcomer.stop().await;
+    rig.database.int("SELECT count(*) FROM effect WHERE owner = 'zombie' AND number BETWEEN 5 AND 8").await
+}
+
+mod postgres {
+    use super::{DOUBLE, FENCED, effects_of_a_zombie};
+    use leastlock_testkit::TestDatabase;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn p12_a_worker_stopped_beyond_its_session_writes_nothing_more() {
+        assert_eq!(effects_of_a_zombie(TestDatabase::create().await, FENCED).await, 0);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn p12_double_a_worker_that_writes_beside_the_fence_does() {
+        assert!(effects_of_a_zombie(TestDatabase::create().await, DOUBLE).await > 0);
+    }
+}
