@@ -1,0 +1,16 @@
+//! Seal and check.
+
+pub(crate) mod doubles;
+mod suite;
+
+leastlock_testkit::mount!(suite:
+    l2_late_write_is_refused_by_the_fenced_row_only,
+    l3_late_write_is_refused_once_the_new_holder_has_sealed,
+    l3_open_checked_transaction_ends_before_the_seal,
+    l20_equal_token_of_another_owner_is_refused,
+    l23_one_permit_serves_many_transactions,
+    older_generation_cannot_seal,
+    refused_transaction_cannot_commit,
+    permit_past_its_deadline_is_refused_before_the_database_is_asked;
+    postgres: l3_check_without_the_share_lock_lets_a_zombie_through, a_check_never_loosens_a_stricter_idle_timeout,
+);

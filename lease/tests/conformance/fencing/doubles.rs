@@ -1,0 +1,45 @@
+//! Guards that make the classic mistakes.
+
+use leastlock_core::Statement;
+use leastlock_lease::{Error, Fence, LeaseSql, Permit};
+use sqlx::{Pool, Transaction};
+
+/// What stands between a late writer and the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard {
+    Right,
+    /// None: the row is unprotected.
+    Absent,
+    /// Compares before the transaction, not in it.
+    BesideTheTransaction,
+    /// Compares the number only.
+    NumberOnly,
+    /// Reads the guard row without locking it.
+    WithoutLock,
+}
+
+const BESIDE: &str = "SELECT 1 FROM leastlock_fence WHERE generation = $1";
+
+impl Guard {
+    pub(crate) async fn passes<DB: LeaseSql>(
+        self,
+        fence: &Fence,
+        pool: &Pool<DB>,
+        tx: &mut Transaction<'_, DB>,
+        permit: &Permit,
+    ) -> bool {
+        let compare = Statement::new(BESIDE).bind(permit.token().value());
+        match self {
+            Self::Right => match fence.check(tx, permit).await {
+                Ok(()) => true,
+                Err(Error::Refused { .. }) => false,
+                Err(error) => panic!("{error:?}"),
+            },
+            Self::Absent => true,
+            Self::BesideTheTransaction => {
+                compare.fetch_optional::<DB>(&mut pool.acquire().await.unwrap()).await.unwrap().is_some()
+            }
+            Self::NumberOnly | Self::WithoutLock => compare.fetch_optional::<DB>(tx).await.unwrap().is_some(),
+        }
+    }
+}

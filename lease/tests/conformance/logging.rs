@@ -1,0 +1,67 @@
+//! What is logged, and what never is.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use leastlock_lease::{Acquire, Error, Fence, Hold, MIGRATIONS};
+use leastlock_testkit::TestDatabase;
+use leastlock_testkit::database::Sqlite;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::database::{LONG, expire, leases, lock};
+
+#[derive(Debug, Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn lease_events_name_lock_token_and_a_hash_of_the_owner() {
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false);
+    let _default = tracing::subscriber::set_default(subscriber.with_max_level(tracing::Level::DEBUG).finish());
+
+    let database = TestDatabase::<Sqlite>::create().await.with(&MIGRATIONS).await;
+    let (leases, fence) = (leases(&database), Fence::new("report").unwrap());
+    let policy = Acquire::default().job("job-16");
+    let late = leases.acquire_with(&lock(), Hold::fixed(LONG), policy).await.unwrap();
+    let owner = *late.permit().unwrap().owner();
+    expire(&database).await;
+    let new = leases.acquire(&lock(), Hold::fixed(LONG)).await.unwrap();
+    fence.seal(&database.pool, &new.permit().unwrap()).await.unwrap();
+    let mut tx = database.pool.begin().await.unwrap();
+    let refused = fence.check(&mut tx, &late.permit().unwrap()).await;
+    assert!(matches!(refused, Err(Error::Refused { .. })));
+    drop(tx);
+    let _ = late.release().await;
+
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let own: Vec<&str> = text.lines().filter(|line| line.contains("leastlock_lease:")).collect();
+    for event in ["lease acquired", "late write refused", "lease released"] {
+        let line = own.iter().find(|line| line.contains(event) && line.contains(&owner.to_string()));
+        let line = line.unwrap_or_else(|| panic!("{event} is not in {own:#?}"));
+        assert!(line.contains(" INFO "), "{line}");
+        assert!(line.contains("lock=report:tenant-7:2026-09"), "{line}");
+        assert!(line.contains("token=1") && line.contains("job=\"job-16\""), "{line}");
+    }
+    let nonce: String = owner.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(!text.contains(&nonce) && !text.contains(&format!("{:?}", owner.as_bytes())));
+    assert!(own.iter().all(|line| line.contains(" INFO ")), "{own:#?}");
+}

@@ -1,0 +1,26 @@
+//! Ways to run work under a lease that make the classic mistakes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leastlock_lease::CorrectnessLease;
+use tokio_util::sync::CancellationToken;
+
+use crate::wire::Control;
+
+/// Keeps the lease renewed while cancelled work goes on.
+pub(crate) async fn goes_on_renewing(lease: CorrectnessLease, cancel: CancellationToken, control: Arc<Control>) {
+    cancel.cancelled().await;
+    let before = control.count("renewal sent");
+    control.reached("renewal sent", before + 1).await;
+    drop(lease);
+}
+
+/// Hands the lease to a task that nobody ends.
+pub(crate) async fn detached(lease: CorrectnessLease) {
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        drop(lease);
+    });
+    std::future::pending::<()>().await;
+}

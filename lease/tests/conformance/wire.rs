@@ -1,0 +1,122 @@
+//! The way to a store, on which replies get lost and requests hang.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leastlock_lease::{Claim, FencedStore, FencingToken, Grant, LeaseStore, Pause, Release, Renewal, StoreError};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
+
+use crate::database::LIMIT;
+
+/// Passes requests on to a store as its [`Control`] says.
+#[derive(Debug)]
+pub(crate) struct Wire<S> {
+    store: S,
+    control: Arc<Control>,
+}
+
+/// What happens on the wire, and what has.
+#[derive(Debug)]
+pub(crate) struct Control {
+    /// So many replies to `acquire` are lost, after the store has done it.
+    pub(crate) lost_replies: AtomicU32,
+    /// Lost replies are not even an error: the request hangs.
+    pub(crate) lost_replies_hang: AtomicBool,
+    /// Renewals fail before they reach the store.
+    pub(crate) renewals_fail: AtomicBool,
+    /// Renewals and acquisitions wait here, on their way to the store.
+    pub(crate) acquire_gate: Semaphore,
+    pub(crate) renewal_gate: Semaphore,
+    log: Mutex<Vec<&'static str>>,
+}
+
+const OPEN: usize = 1 << 20;
+
+impl Control {
+    pub(crate) fn log(&self) -> Vec<&'static str> {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub(crate) fn count(&self, event: &str) -> usize {
+        self.log().iter().filter(|logged| **logged == event).count()
+    }
+
+    /// Waits until `event` has happened `count` times.
+    pub(crate) async fn reached(&self, event: &str, count: usize) {
+        let deadline = Instant::now() + LIMIT;
+        while self.count(event) < count {
+            assert!(Instant::now() < deadline, "no {event} number {count} within {LIMIT:?}: {:?}", self.log());
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub(crate) fn close(gate: &Semaphore) {
+        gate.forget_permits(OPEN);
+    }
+
+    pub(crate) fn open(gate: &Semaphore) {
+        gate.add_permits(OPEN);
+    }
+
+    fn note(&self, event: &'static str) {
+        self.log.lock().unwrap().push(event);
+    }
+}
+
+impl<S> Wire<S> {
+    pub(crate) fn new(store: S) -> (Self, Arc<Control>) {
+        let control = Arc::new(Control {
+            lost_replies: AtomicU32::new(0),
+            lost_replies_hang: AtomicBool::new(false),
+            renewals_fail: AtomicBool::new(false),
+            acquire_gate: Semaphore::new(OPEN),
+            renewal_gate: Semaphore::new(OPEN),
+            log: Mutex::default(),
+        });
+        (Self { store, control: Arc::clone(&control) }, control)
+    }
+}
+
+impl<S: FencedStore> LeaseStore for Wire<S> {
+    type Token = FencingToken;
+
+    async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
+        let control = &self.control;
+        control.note("acquire sent");
+        let _pass = control.acquire_gate.acquire().await.unwrap();
+        let grant = self.store.acquire(claim).await?;
+        let lost = |count: u32| count.checked_sub(1);
+        if control.lost_replies.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lost).is_ok() {
+            if control.lost_replies_hang.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            return Err(StoreError::retryable("the reply was lost"));
+        }
+        Ok(grant)
+    }
+
+    async fn wait(&self, claim: Claim<'_>, pause: Pause) {
+        self.store.wait(claim, pause).await;
+    }
+
+    async fn renew(&self, claim: Claim<'_>, token: FencingToken) -> Result<Renewal, StoreError> {
+        self.control.note("renewal sent");
+        let _pass = self.control.renewal_gate.acquire().await.unwrap();
+        if self.control.renewals_fail.load(Ordering::SeqCst) {
+            return Err(StoreError::retryable("the store is away"));
+        }
+        let renewal = self.store.renew(claim, token).await;
+        self.control.note("renewal done");
+        renewal
+    }
+
+    async fn release(&self, claim: Claim<'_>) -> Result<Release, StoreError> {
+        let release = self.store.release(claim).await;
+        self.control.note("released");
+        release
+    }
+}
+
+impl<S: FencedStore> FencedStore for Wire<S> {}
