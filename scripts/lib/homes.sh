@@ -35,11 +35,13 @@ home_of() {
   if [[ -L $home ]]; then readlink "$home"; else echo "$home"; fi
 }
 
-# A checkout below a folder like /root cannot be reached by another user.
+# A checkout below a folder like /root cannot be reached by another user. The port is
+# in the name, since servers whose records are gone may still run on such a folder: a
+# checkout that lost its own then starts beside them, in files as in ports.
 fallback_dir() {
   local sum
   sum=$(printf '%s' "$SERVICES_DIR" | cksum)
-  echo "/var/tmp/leastlock-services-${sum%% *}"
+  echo "/var/tmp/leastlock-services-${sum%% *}-$BASE_PORT"
 }
 
 own_home() {

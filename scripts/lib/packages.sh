@@ -34,8 +34,10 @@ missing_for_java() {
   has_jars "$1" || command -v mvn >/dev/null || echo maven
 }
 
-# What building the project needs beyond a Rust toolchain.
+# What building the project needs beyond Rust and a C compiler.
 missing_for_build() {
+  command -v make >/dev/null || echo make
+  command -v g++ >/dev/null || command -v clang++ >/dev/null || command -v c++ >/dev/null || echo g++
   command -v protoc >/dev/null || echo protobuf-compiler
   command -v pkg-config >/dev/null || echo pkg-config
   [[ -f /usr/include/zlib.h ]] || echo zlib1g-dev
@@ -79,7 +81,8 @@ install_packages() {
   [[ -z $missing ]] || die "installed, yet still missing: $missing"
 }
 
-# apt_get [sudo [-n]] COMMAND...
+# apt_get [sudo [-n]] COMMAND...: without our locks, which a daemon that a package
+# starts would hold for as long as it lives.
 apt_get() {
   local as_root=() log=$SERVICES_DIR/apt.log
   while [[ $1 == sudo || $1 == -n ]]; do
@@ -88,7 +91,7 @@ apt_get() {
   done
   if ! timeout 900 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold "$@" \
-    >>"$log" 2>&1 </dev/null; then
+    >>"$log" 2>&1 </dev/null 8>&- 9>&-; then
     tail -n 20 "$log" >&2
     return 1
   fi
