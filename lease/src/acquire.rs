@@ -15,6 +15,9 @@ use crate::state::{LeaseState, LeaseStatus};
 use crate::store::{Grant, Holder, LeaseStore, Pause, StoreError};
 use crate::token::FencingToken;
 
+/// What an attempt gets although the wait is nearly over: one that has no time to be answered would leave things unknown.
+const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
+
 /// How to wait for a lock, and what to acquire it with.
 ///
 /// | limit | default |
@@ -132,7 +135,8 @@ impl<S: LeaseStore> Attempts<S> {
     async fn run(mut self, mut answer: Answer<S>) {
         let give_up = Instant::now() + self.policy.max_wait;
         loop {
-            match self.attempt().await {
+            let left = give_up.saturating_duration_since(Instant::now());
+            match self.attempt(left.max(SHORTEST_ATTEMPT)).await {
                 Ok(Some((held, token))) => {
                     if answer.send(Ok((held, token))).is_err() {
                         self.withdraw().await;
@@ -157,12 +161,12 @@ impl<S: LeaseStore> Attempts<S> {
     }
 
     /// One attempt: held, not held (`last` says why), or an error that ends the acquisition.
-    async fn attempt(&mut self) -> Result<Option<(Arc<Held>, S::Token)>, Error> {
+    async fn attempt(&mut self, limit: Duration) -> Result<Option<(Arc<Held>, S::Token)>, Error> {
         let name = &self.acquisition.name;
         let sent = self.clock.now();
         self.sent += 1;
         let attempt = self.store.acquire(self.acquisition.claim());
-        match timeout(self.acquisition.hold.acquire_timeout(), attempt).await {
+        match timeout(self.acquisition.hold.acquire_timeout().min(limit), attempt).await {
             Ok(Ok(Grant::Granted { token, ttl })) => {
                 let mut state = LeaseState::granted(self.acquisition.hold, sent, ttl);
                 if matches!(state.observe(self.clock.now()), LeaseStatus::Lost { .. }) {

@@ -91,7 +91,7 @@ impl Held {
 
     /// The status now; a deadline that has passed is noticed here.
     pub(crate) fn status(&self) -> LeaseStatus {
-        self.change(|state, now| state.observe(now))
+        self.change(LeaseState::observe)
     }
 
     /// The status if the lease stands, else why not.

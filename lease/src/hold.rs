@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::error::Error;
 
+/// A request that hangs for longer is lost, however long the TTL is.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(30);
+
 /// How long a lease is held: its TTL, whether it is renewed, and for how long at most.
 ///
 /// | limit | default |
@@ -12,8 +15,8 @@ use crate::error::Error;
 /// | longest hold, renewals included | 1 h ([`longest`](Self::longest)), or the TTL if that is longer |
 /// | drift allowance, taken off what the client believes | TTL/100 + 2 ms |
 /// | renewal begins when less remains than | two thirds of the TTL |
-/// | one attempt to renew or release takes at most | a sixth of the TTL |
-/// | one attempt to acquire takes at most | a third of the TTL |
+/// | one attempt to renew or release takes at most | a sixth of the TTL, and 30 s |
+/// | one attempt to acquire takes at most | a third of the TTL, and 30 s |
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,9 +39,9 @@ impl Hold {
     /// The shortest TTL.
     pub const MIN_TTL: Duration = Duration::from_millis(10);
     /// The longest TTL.
-    pub const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+    pub const MAX_TTL: Duration = Duration::from_hours(24);
     /// The longest hold of a renewed lease, unless [`longest`](Self::longest) says otherwise.
-    pub const DEFAULT_LONGEST: Duration = Duration::from_secs(60 * 60);
+    pub const DEFAULT_LONGEST: Duration = Duration::from_hours(1);
 
     /// Held for `ttl` from each confirmed renewal, and renewed in the background at about every third of it.
     ///
@@ -112,11 +115,11 @@ impl Hold {
     }
 
     pub(crate) fn acquire_timeout(&self) -> Duration {
-        self.ttl / 3
+        LONGEST_ATTEMPT.min(self.ttl / 3)
     }
 
     pub(crate) fn attempt_timeout(&self) -> Duration {
-        self.ttl / 6
+        LONGEST_ATTEMPT.min(self.ttl / 6)
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {

@@ -84,8 +84,9 @@ impl<S: FencedStore> Leases<S> {
         hold.check()?;
         let (floor, job) = policy.parts();
         let acquisition = Acquisition { name: name.clone(), nonce: OwnerNonce::random()?, hold, floor, job };
-        let (held, token) = acquire(Arc::clone(&self.store), Arc::clone(&self.clock), acquisition, policy).await?;
-        Ok(CorrectnessLease::new(held, token))
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+        let (acquired, token) = acquire(store, clock, acquisition, policy).await?;
+        Ok(CorrectnessLease::new(acquired, token))
     }
 }
 

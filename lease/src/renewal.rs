@@ -11,6 +11,9 @@ use tracing::Instrument;
 use crate::held::Held;
 use crate::state::LeaseStatus;
 
+/// After a suspension of the machine a task that sleeps by tokio's timers is this late at most.
+const LONGEST_SLEEP: Duration = Duration::from_secs(10);
+
 /// The running renewal of one lease.
 #[derive(Debug)]
 pub(crate) struct RenewalTask {
@@ -69,14 +72,14 @@ async fn renew_until(held: Arc<Held>, stop: CancellationToken) {
 fn next_step(held: &Held, failed: bool) -> (Duration, bool) {
     let ttl = held.hold().ttl();
     let remaining = held.remaining().unwrap_or_default();
-    let longest = remaining.min(ttl / 6);
+    let longest = remaining.min(ttl / 6).min(LONGEST_SLEEP);
     let Some(due) = held.renewal_due() else { return (longest, false) };
     let pause = if failed {
-        // An attempt that failed fast is not repeated at once: between a 24th and a 12th of the TTL.
-        ttl.mul_f64((1.0 + fastrand::f64()) / 24.0)
+        // An attempt that failed fast is not repeated at once: between a 24th and a 12th of the TTL, or 5 to 10 s.
+        (ttl / 24).min(LONGEST_SLEEP / 2).mul_f64(1.0 + fastrand::f64())
     } else {
-        // Up to a 30th of the TTL late, so that holders which started together do not stay together.
-        due.since(held.now()) + ttl.mul_f64(fastrand::f64() / 30.0)
+        // Up to a 30th of the TTL (or 5 s) late, so that holders which started together do not stay together.
+        due.since(held.now()) + (ttl / 30).min(LONGEST_SLEEP / 2).mul_f64(fastrand::f64())
     };
     if pause <= longest { (pause, true) } else { (longest, false) }
 }

@@ -43,18 +43,17 @@ impl<DB: LeaseSql> SqlLeaseStore<DB> {
             .bind(claim.job)
             .fetch_optional::<DB>(&mut tx)
             .await?;
-        let grant = match granted {
-            Some(row) => Grant::Granted { token: token(row.int(0)?)?, ttl: claim.ttl },
-            None => {
-                let row = Statement::new(DB::HOLDER).bind(claim.name.as_str()).fetch_one::<DB>(&mut tx).await?;
-                Grant::Held(Holder {
-                    owner: OwnerHash::of(&row.bytes(0)?),
-                    token: Some(token(row.int(1)?)?),
-                    age: duration(row.int(2)?),
-                    remaining: duration(row.int(3)?),
-                    job: row.optional_text(4)?.map(String::into_boxed_str),
-                })
-            }
+        let grant = if let Some(row) = granted {
+            Grant::Granted { token: token(row.int(0)?)?, ttl: claim.ttl }
+        } else {
+            let row = Statement::new(DB::HOLDER).bind(claim.name.as_str()).fetch_one::<DB>(&mut tx).await?;
+            Grant::Held(Holder {
+                owner: OwnerHash::of(&row.bytes(0)?),
+                token: Some(token(row.int(1)?)?),
+                age: duration(row.int(2)?),
+                remaining: duration(row.int(3)?),
+                job: row.optional_text(4)?.map(String::into_boxed_str),
+            })
         };
         tx.commit().await?;
         Ok(grant)

@@ -7,7 +7,7 @@ use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Transaction;
 
 /// Longer than any test takes, so that nothing expires by itself.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_mins(1);
 /// How long a condition is waited for.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const VALUE: &str = "SELECT value FROM protected";
@@ -46,7 +46,10 @@ pub(crate) async fn is_released<DB: TestEngine>(database: &TestDatabase<DB>) -> 
     database.int("SELECT COUNT(*) FROM leastlock_lease WHERE lease_until IS NULL").await == 1
 }
 
-pub(crate) async fn write<DB: TestEngine>(tx: &mut Transaction<'_, DB>, value: &'static str) -> Result<u64, sqlx::Error> {
+pub(crate) async fn write<DB: TestEngine>(
+    tx: &mut Transaction<'_, DB>,
+    value: &'static str,
+) -> Result<u64, sqlx::Error> {
     DB::run_query(tx, sqlx::query(value)).await
 }
 

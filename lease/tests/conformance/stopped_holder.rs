@@ -101,7 +101,7 @@ mod postgres {
         let starved = seal_without_gate(&database.pool, Duration::from_secs(2)).await;
         assert_eq!(load.stop().await, CHECKERS, "the load lasted");
         let starved = starved.expect_err("the double is starved by share-lockers");
-        assert_eq!(starved.as_database_error().and_then(|error| error.code()).as_deref(), Some("57014"));
+        assert_eq!(starved.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref(), Some("57014"));
 
         let load = Load::start(&database.pool, Check::Right, old.permit().unwrap()).await;
         let sealed = fence().seal_limit(Duration::from_secs(20)).seal(&database.pool, &new.permit().unwrap()).await;
@@ -114,10 +114,7 @@ mod postgres {
 type Seal = (Result<Sealed, Error>, Permit);
 
 /// A child holds the guard row in a transaction and is stopped; B acquires and seals.
-async fn seal_past_stopped_holder(
-    envs: &[(&str, &str)],
-    limit: Duration,
-) -> (TestDatabase<Postgres>, Child, Seal) {
+async fn seal_past_stopped_holder(envs: &[(&str, &str)], limit: Duration) -> (TestDatabase<Postgres>, Child, Seal) {
     let database = prepare(TestDatabase::<Postgres>::create().await).await;
     let url = database.url.clone();
     let envs: Vec<_> = envs.iter().copied().chain([(URL, &*url)]).collect();

@@ -15,6 +15,7 @@ pub(crate) enum Guard {
     /// Compares the number only.
     NumberOnly,
     /// Reads the guard row without locking it.
+    #[cfg(feature = "postgres")]
     WithoutLock,
 }
 
@@ -39,7 +40,9 @@ impl Guard {
             Self::BesideTheTransaction => {
                 compare.fetch_optional::<DB>(&mut pool.acquire().await.unwrap()).await.unwrap().is_some()
             }
-            Self::NumberOnly | Self::WithoutLock => compare.fetch_optional::<DB>(tx).await.unwrap().is_some(),
+            Self::NumberOnly => compare.fetch_optional::<DB>(tx).await.unwrap().is_some(),
+            #[cfg(feature = "postgres")]
+            Self::WithoutLock => compare.fetch_optional::<DB>(tx).await.unwrap().is_some(),
         }
     }
 }

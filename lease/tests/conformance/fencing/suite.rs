@@ -20,7 +20,8 @@ async fn acquire<DB: TestEngine + LeaseSql>(database: &TestDatabase<DB>) -> Corr
 async fn paused_and_new<DB: TestEngine + LeaseSql>(
     database: &TestDatabase<DB>,
 ) -> (CorrectnessLease, CorrectnessLease) {
-    for statement in ["DELETE FROM leastlock_lease", "DELETE FROM leastlock_fence", "DELETE FROM leastlock_fence_gate"] {
+    for statement in ["DELETE FROM leastlock_lease", "DELETE FROM leastlock_fence", "DELETE FROM leastlock_fence_gate"]
+    {
         database.execute(statement).await;
     }
     let late = acquire(database).await;
@@ -83,12 +84,17 @@ pub(crate) async fn l3_open_checked_transaction_ends_before_the_seal<DB: TestEng
     assert_eq!(double, 1, "the double lets a write in after the seal");
 }
 
+#[cfg(feature = "postgres")]
 pub(crate) async fn l3_check_without_the_share_lock_lets_a_zombie_through<DB: TestEngine + LeaseSql>(
     database: TestDatabase<DB>,
 ) {
     let database = prepare(database).await;
     assert_eq!(last_of_overlapping_writers(&database, Guard::Right).await, 2);
-    assert_eq!(last_of_overlapping_writers(&database, Guard::WithoutLock).await, 1, "the double's zombie comes through");
+    assert_eq!(
+        last_of_overlapping_writers(&database, Guard::WithoutLock).await,
+        1,
+        "the double's zombie comes through"
+    );
 }
 
 /// A has passed its check and not written yet when B seals; B writes as soon as it has sealed. Answers whose value stays.
@@ -114,9 +120,7 @@ async fn last_of_overlapping_writers<DB: TestEngine + LeaseSql>(database: &TestD
     database.int(VALUE).await
 }
 
-pub(crate) async fn l20_equal_token_of_another_owner_is_refused<DB: TestEngine + LeaseSql>(
-    database: TestDatabase<DB>,
-) {
+pub(crate) async fn l20_equal_token_of_another_owner_is_refused<DB: TestEngine + LeaseSql>(database: TestDatabase<DB>) {
     let database = prepare(database).await;
     let sealed = acquire(&database).await;
     fence().seal(&database.pool, &sealed.permit().unwrap()).await.unwrap();
@@ -126,7 +130,9 @@ pub(crate) async fn l20_equal_token_of_another_owner_is_refused<DB: TestEngine +
 
     let owner = sealed.permit().unwrap().owner().hash();
     let seal = fence().seal(&database.pool, &twin.permit().unwrap()).await;
-    assert!(matches!(seal, Err(Error::Refused { refusal: Refusal::OtherOwner { owner: found }, .. }) if found == owner));
+    assert!(
+        matches!(seal, Err(Error::Refused { refusal: Refusal::OtherOwner { owner: found }, .. }) if found == owner)
+    );
     assert!(!writes(&database, Guard::Right, &twin, B_WRITES).await);
     assert!(writes(&database, Guard::Right, &sealed, A_WRITES).await, "the owner whose seal it is goes on");
     assert!(writes(&database, Guard::NumberOnly, &twin, B_WRITES).await, "the double takes one for the other");
@@ -225,6 +231,7 @@ pub(crate) async fn permit_past_its_deadline_is_refused_before_the_database_is_a
     assert!(matches!(seal, Err(Error::Lost { .. })), "{seal:?}");
 }
 
+#[cfg(feature = "postgres")]
 pub(crate) async fn a_check_never_loosens_a_stricter_idle_timeout<DB: TestEngine + LeaseSql>(
     database: TestDatabase<DB>,
 ) {

@@ -8,7 +8,7 @@ use leastlock_lease::{
 };
 use leastlock_testkit::{TestDatabase, TestEngine};
 
-use super::doubles::{MistakenSql, MistakenStore, Mistake};
+use super::doubles::{Mistake, MistakenSql, MistakenStore};
 use crate::clock::ManualClock;
 use crate::database::{LONG, eventually, expire, fixed, is_released, leases, lock, prepare, store};
 use crate::wire::{Control, Wire};
@@ -241,9 +241,7 @@ pub(crate) async fn held_lock_tells_who_holds_it<DB: TestEngine + MistakenSql>(d
     }
 }
 
-pub(crate) async fn waiter_gets_the_lock_when_it_is_released<DB: TestEngine + MistakenSql>(
-    database: TestDatabase<DB>,
-) {
+pub(crate) async fn waiter_gets_the_lock_when_it_is_released<DB: TestEngine + MistakenSql>(database: TestDatabase<DB>) {
     let database = prepare(database).await;
     let leases = leases(&database);
     let first = leases.acquire(&lock(), fixed()).await.unwrap();

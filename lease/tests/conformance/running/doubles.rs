@@ -19,7 +19,7 @@ pub(crate) async fn goes_on_renewing(lease: CorrectnessLease, cancel: Cancellati
 /// Hands the lease to a task that nobody ends.
 pub(crate) async fn detached(lease: CorrectnessLease) {
     tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_secs(600)).await;
+        tokio::time::sleep(Duration::from_mins(10)).await;
         drop(lease);
     });
     std::future::pending::<()>().await;

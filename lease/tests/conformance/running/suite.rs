@@ -11,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::doubles::{detached, goes_on_renewing};
 use crate::clock::ManualClock;
-use crate::database::{A_WRITES, LIMIT, LONG, VALUE, eventually, fixed, is_released, leases, lock, prepare, store, write};
+use crate::database::{
+    A_WRITES, LIMIT, LONG, VALUE, eventually, fixed, is_released, leases, lock, prepare, store, write,
+};
 use crate::wire::{Control, Wire};
 
 /// Renewed at about every 400 ms.
@@ -116,6 +118,7 @@ impl std::error::Error for Wrapped {
     }
 }
 
+#[cfg(feature = "postgres")]
 pub(crate) async fn l22_session_ended_under_the_commit_leaves_the_lease_to_expire<DB: TestEngine + LeaseSql>(
     database: TestDatabase<DB>,
 ) {
@@ -223,7 +226,8 @@ pub(crate) async fn l24_task_that_outlives_the_cancel_deadline_is_reported<DB: T
             .await;
         go_on.store(true, Ordering::SeqCst);
         assert!(finished.result.is_ok());
-        let expected = if outlives { Ending::LeftToExpire { outlived: 1 } } else { Ending::Released(Released::Released) };
+        let expected =
+            if outlives { Ending::LeftToExpire { outlived: 1 } } else { Ending::Released(Released::Released) };
         assert_eq!(finished.ending, expected);
         assert_eq!(is_released(&database).await, !outlives);
     }
