@@ -8,11 +8,24 @@ mod suite;
 
 leastlock_testkit::mount!(suite:
     every_record_takes_effect_once_in_the_order_of_its_key,
-    a_rebalance_in_the_middle_loses_and_doubles_nothing,
+    an_eager_rebalance_loses_and_doubles_nothing,
+    a_cooperative_rebalance_loses_and_doubles_nothing,
     p5_what_was_finished_out_of_order_is_not_redone_after_a_crash,
     p6_two_failing_handlers_keep_the_watermark_at_the_first,
     p7_a_handler_from_an_earlier_assignment_counts_once,
     a_failing_handler_is_tried_again_in_its_lane_while_others_go_on,
     p15_a_shutdown_lets_running_handlers_finish,
     p18_a_worker_with_nothing_to_do_closes_without_an_error,
+    a_partition_that_a_stranger_has_sealed_is_taken_again,
+    records_in_flight_are_bounded,
 );
+
+/// What only the real broker and PostgreSQL can show.
+#[cfg(feature = "postgres")]
+mod real {
+    use super::suite;
+
+    leastlock_testkit::mount!(suite on postgres:
+        a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing,
+    );
+}

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use leastlock_partition_worker::{Error, Failure};
+use leastlock_partition_worker::progress::Seal;
+use leastlock_partition_worker::{Error, Failure, Limits, Progress, Record, TopicPartition};
 use leastlock_testkit::TestDatabase;
 use tokio::sync::Semaphore;
 
@@ -30,9 +31,20 @@ pub(crate) async fn every_record_takes_effect_once_in_the_order_of_its_key<DB: B
     assert_eq!(rig.database.int("SELECT count(*) FROM leastlock_partition_done").await, 0, "all is folded");
 }
 
-pub(crate) async fn a_rebalance_in_the_middle_loses_and_doubles_nothing<DB: Bus>(database: TestDatabase<DB>) {
+pub(crate) async fn an_eager_rebalance_loses_and_doubles_nothing<DB: Bus>(database: TestDatabase<DB>) {
+    let rig = Rig::new(database, 4).await;
+    rebalance_in_the_middle(rig).await;
+}
+
+pub(crate) async fn a_cooperative_rebalance_loses_and_doubles_nothing<DB: Bus>(database: TestDatabase<DB>) {
     let mut rig = Rig::new(database, 4).await;
     rig.settings.push(("partition.assignment.strategy", "cooperative-sticky".to_owned()));
+    rebalance_in_the_middle(rig).await;
+}
+
+pub(crate) async fn a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing<DB: Bus>(database: TestDatabase<DB>) {
+    let mut rig = Rig::new(database, 4).await;
+    rig.settings.push(("group.protocol", "consumer".to_owned()));
     rebalance_in_the_middle(rig).await;
 }
 
@@ -71,7 +83,7 @@ pub(crate) async fn p5_what_was_finished_out_of_order_is_not_redone_after_a_cras
     let rig = Rig::new(database, 1).await;
     // SQLite has one writer at a time: there the record is held up before its transaction, by failing.
     rig.produce(&KEYS, 1..=3).await;
-    let stuck = |record: &leastlock_partition_worker::Record| record.key() == Some(KEYS[2].as_bytes());
+    let stuck = |record: &Record| record.key() == Some(KEYS[2].as_bytes());
     let first = rig.start(
         rig.builder().max_attempts(u32::MAX),
         Told::first("first", move |record| {
@@ -94,7 +106,7 @@ pub(crate) async fn p5_what_was_finished_out_of_order_is_not_redone_after_a_cras
 pub(crate) async fn p6_two_failing_handlers_keep_the_watermark_at_the_first<DB: Bus>(database: TestDatabase<DB>) {
     let rig = Rig::new(database, 1).await;
     rig.produce(&KEYS, 1..=1).await;
-    let failing = |record: &leastlock_partition_worker::Record| [2, 4].contains(&record.offset());
+    let failing = |record: &Record| [2, 4].contains(&record.offset());
     let may_end = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&may_end);
     let worker = rig.start(
@@ -225,4 +237,32 @@ pub(crate) async fn p18_a_worker_with_nothing_to_do_closes_without_an_error<DB: 
     rig.until("SELECT count(*) FROM leastlock_partition WHERE next_offset IS NOT NULL", |found| found == 2, "seals").await;
     let summary = idle.stop().await;
     assert_eq!((summary.processed(), summary.drained), (0, true));
+}
+
+/// A worker that Kafka has long forgotten wakes up in the middle of its seal, and takes the partition from its owner.
+pub(crate) async fn a_partition_that_a_stranger_has_sealed_is_taken_again<DB: Bus>(database: TestDatabase<DB>) {
+    let rig = Rig::new(database, 2).await;
+    rig.produce(&KEYS, 1..=2).await;
+    let worker = rig.start(rig.builder().rejoin_after(Duration::from_secs(1)), Told::plain("owner"));
+    rig.effects(14).await;
+    let stranger = Progress::new(rig.database.pool.clone(), rig.group.as_str(), "stranger");
+    for partition in 0..2 {
+        let sealed = stranger.seal(&TopicPartition::new(rig.topic.as_str(), partition)).await.expect("a seal");
+        assert!(matches!(sealed, Seal::Sealed(_)), "{sealed:?}");
+    }
+    rig.produce(&KEYS, 3..=4).await;
+    rig.effects(28).await;
+    assert!(rig.database.int("SELECT min(epoch) FROM leastlock_partition").await >= 2);
+    worker.stop().await;
+    rig.assert_exactly_once(&KEYS, 4).await;
+}
+
+pub(crate) async fn records_in_flight_are_bounded<DB: Bus>(database: TestDatabase<DB>) {
+    let rig = Rig::new(database, 2).await;
+    rig.produce(&KEYS, 1..=60).await;
+    let limits = Limits { records_per_partition: 20, records: 30, ..Limits::default() };
+    let worker = rig.start(rig.builder().limits(limits), Told::plain("bounded"));
+    rig.effects(420).await;
+    worker.stop().await;
+    rig.assert_exactly_once(&KEYS, 60).await;
 }
