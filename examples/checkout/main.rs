@@ -1,0 +1,42 @@
+//! Replays a day of orders against a shop that takes no lock, and proves that nothing was lost, doubled or turned round.
+//!
+//! `cargo run --release --example checkout -- --help` lists the options; README.md beside this file explains the parts.
+
+mod args;
+mod broker;
+mod ended;
+mod engine;
+mod ledger;
+mod orders;
+mod reconciliation;
+mod report;
+mod run;
+mod shop;
+mod storm;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Args;
+use crate::ended::Ended;
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .init();
+    match run::run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Ended::Breach(breaches)) => {
+            for breach in breaches {
+                eprintln!("breach: {breach}");
+            }
+            ExitCode::from(1)
+        }
+        Err(Ended::Refused(reason)) => {
+            eprintln!("error: {reason}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Which run a database belongs to. A run that was killed is gone on with; any other day needs `--fresh`.
+
+use leastlock::core::Statement;
+use sqlx::{Pool, Transaction};
+
+use super::migrate;
+use crate::args::Args;
+use crate::ended::Ended;
+use crate::engine::Engine;
+use crate::orders::Orders;
+
+const RUN: &str = "SELECT run_id, orders_sha256, opening_stock, brokers FROM shop_run";
+const INSERT_RUN: &str =
+    "INSERT INTO shop_run (only_one, run_id, orders_sha256, opening_stock, brokers) VALUES (1, $1, $2, $3, $4)";
+const INSERT_STOCK: &str = "INSERT INTO shop_stock (stock_code, opening, remaining) VALUES ($1, $2, $2)";
+const INSERT_LEDGER: &str = "INSERT INTO ledger (stock_code) VALUES ($1)";
+/// Everything that an earlier run left. Topic and group bear the run's id, so the worker's progress needs no clearing.
+const FORGET: [&str; 6] = [
+    "DELETE FROM shop_run",
+    "DELETE FROM shop_stock",
+    "DELETE FROM shop_order",
+    "DELETE FROM ledger",
+    "DELETE FROM leastlock_outbox",
+    "DELETE FROM leastlock_idempotency",
+];
+
+/// Makes the tables and the day's stock, or finds them as an earlier start of the same day left them. Answers the run's id.
+pub(super) async fn belong<DB: Engine>(
+    pool: &Pool<DB>,
+    args: &Args,
+    orders: &Orders,
+    broker: &str,
+) -> Result<String, Ended> {
+    migrate(pool).await.map_err(|error| Ended::refused("cannot make the tables", &error))?;
+    let refused = |error: sqlx::Error| Ended::refused("cannot prepare the day", &error);
+    let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.map_err(refused)?;
+    if args.fresh {
+        for sql in FORGET {
+            Statement::new(sql).execute::<DB>(&mut tx).await.map_err(refused)?;
+        }
+    }
+    let run_id = match Statement::new(RUN).fetch_optional::<DB>(&mut tx).await.map_err(refused)? {
+        None => open_day(&mut tx, args, orders, broker).await.map_err(refused)?,
+        Some(row) => {
+            let stored = || Ok((row.text(0)?, row.text(1)?, row.int(2)?, row.text(3)?));
+            let (run_id, sha256, opening, stored_broker) = stored().map_err(refused)?;
+            check(args, orders, broker, (&sha256, opening, &stored_broker))?;
+            run_id
+        }
+    };
+    tx.commit().await.map_err(refused)?;
+    Ok(run_id)
+}
+
+fn check(args: &Args, orders: &Orders, broker: &str, stored: (&str, i64, &str)) -> Result<(), Ended> {
+    let (sha256, opening, stored_broker) = stored;
+    let other = if sha256 != orders.sha256 {
+        "the database belongs to a run of another file of orders".to_owned()
+    } else if opening != args.opening_stock {
+        format!("the database belongs to a run whose opening stock is {opening}")
+    } else if stored_broker == "in-process" {
+        "the database belongs to a run whose Kafka was in its process, and is gone".to_owned()
+    } else if broker == "in-process" {
+        format!("the database belongs to a run on the brokers {stored_broker}; name them with --brokers")
+    } else {
+        return Ok(());
+    };
+    Err(Ended::Refused(format!("{other}; --fresh forgets that run and begins anew")))
+}
+
+async fn open_day<DB: Engine>(
+    tx: &mut Transaction<'_, DB>,
+    args: &Args,
+    orders: &Orders,
+    broker: &str,
+) -> Result<String, sqlx::Error> {
+    let run_id = format!("{:016x}", fastrand::u64(..));
+    let insert = Statement::new(INSERT_RUN).bind(&run_id).bind(&orders.sha256).bind(args.opening_stock).bind(broker);
+    insert.execute::<DB>(tx).await?;
+    for code in orders.stock_codes() {
+        Statement::new(INSERT_STOCK).bind(code).bind(args.opening_stock).execute::<DB>(tx).await?;
+        Statement::new(INSERT_LEDGER).bind(code).execute::<DB>(tx).await?;
+    }
+    Ok(run_id)
+}
