@@ -7,6 +7,7 @@ use leastlock_lease::{
     OwnerNonce, Release, Released, Renewal,
 };
 use leastlock_testkit::{TestDatabase, TestEngine};
+use tokio::time::timeout;
 
 use super::doubles::{Mistake, MistakenSql, MistakenStore};
 use crate::clock::ManualClock;
@@ -71,9 +72,11 @@ pub(crate) async fn l5_release_waits_for_the_renewal_in_flight<DB: TestEngine + 
     let database = prepare(database).await;
     let (wire, control) = Wire::new(store(&database));
     Control::close(&control.renewal_gate);
-    let lease = Leases::new(wire).acquire(&lock(), Hold::renewed(Duration::from_secs(3))).await.unwrap();
+    let lease = Leases::new(wire).acquire(&lock(), Hold::renewed(Duration::from_secs(6))).await.unwrap();
     control.reached("renewal sent", 1).await;
-    let release = tokio::spawn(lease.release());
+    let mut release = tokio::spawn(lease.release());
+    let waits = timeout(Duration::from_millis(300), &mut release).await.is_err();
+    assert!(waits, "released beside a renewal in flight: {:?}", control.log());
     Control::open(&control.renewal_gate);
     assert_eq!(release.await.unwrap(), Released::Released);
     assert!(no_renewal_after_release(&control.log()), "{:?}", control.log());
