@@ -12,7 +12,7 @@ const LONGEST_ATTEMPT: Duration = Duration::from_secs(30);
 /// | limit | default |
 /// |---|---|
 /// | TTL | given; 10 ms to 24 h |
-/// | longest hold, renewals included | 1 h ([`longest`](Self::longest)), or the TTL if that is longer |
+/// | longest hold, renewals included | 1 h ([`max_hold`](Self::max_hold)), or the TTL if that is longer |
 /// | drift allowance, taken off what the client believes | TTL/100 + 2 ms |
 /// | renewal begins when less remains than | two thirds of the TTL |
 /// | one attempt to renew or release takes at most | a sixth of the TTL, and 30 s |
@@ -22,7 +22,7 @@ const LONGEST_ATTEMPT: Duration = Duration::from_secs(30);
 /// use std::time::Duration;
 /// use leastlock_lease::Hold;
 ///
-/// let hold = Hold::renewed(Duration::from_secs(30)).longest(Duration::from_secs(600));
+/// let hold = Hold::renewed(Duration::from_secs(30)).max_hold(Duration::from_secs(600));
 /// assert_eq!(hold.ttl(), Duration::from_secs(30));
 /// assert_eq!(hold.drift(), Duration::from_millis(302));
 /// ```
@@ -30,7 +30,7 @@ const LONGEST_ATTEMPT: Duration = Duration::from_secs(30);
 pub struct Hold {
     ttl: Duration,
     renewed: bool,
-    longest: Option<Duration>,
+    limit: Option<Duration>,
     drift: Option<Duration>,
     permits_while_unconfirmed: bool,
 }
@@ -40,28 +40,28 @@ impl Hold {
     pub const MIN_TTL: Duration = Duration::from_millis(10);
     /// The longest TTL.
     pub const MAX_TTL: Duration = Duration::from_hours(24);
-    /// The longest hold of a renewed lease, unless [`longest`](Self::longest) says otherwise.
-    pub const DEFAULT_LONGEST: Duration = Duration::from_hours(1);
+    /// The longest hold of a renewed lease, unless [`max_hold`](Self::max_hold) says otherwise.
+    pub const DEFAULT_MAX_HOLD: Duration = Duration::from_hours(1);
 
     /// Held for `ttl` from each confirmed renewal, and renewed in the background at about every third of it.
     ///
     /// A holder that dies keeps others out for up to `ttl`; a holder that is paused for longer loses the lease.
     #[must_use]
     pub const fn renewed(ttl: Duration) -> Self {
-        Self { ttl, renewed: true, longest: None, drift: None, permits_while_unconfirmed: false }
+        Self { ttl, renewed: true, limit: None, drift: None, permits_while_unconfirmed: false }
     }
 
     /// Held for `ttl` and never renewed.
     #[must_use]
     pub const fn fixed(ttl: Duration) -> Self {
-        Self { ttl, renewed: false, longest: None, drift: None, permits_while_unconfirmed: false }
+        Self { ttl, renewed: false, limit: None, drift: None, permits_while_unconfirmed: false }
     }
 
     /// The lease is lost this long after it was acquired, however well its renewals go: work that hangs does not keep the
     /// lock for ever.
     #[must_use]
-    pub const fn longest(mut self, longest: Duration) -> Self {
-        self.longest = Some(longest);
+    pub const fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.limit = Some(max_hold);
         self
     }
 
@@ -100,7 +100,7 @@ impl Hold {
     }
 
     pub(crate) fn longest_hold(&self) -> Duration {
-        self.longest.unwrap_or(Self::DEFAULT_LONGEST.max(self.ttl))
+        self.limit.unwrap_or(Self::DEFAULT_MAX_HOLD.max(self.ttl))
     }
 
     /// How long after its sending a confirmed attempt lets the client believe that it holds; the store may have granted
@@ -130,7 +130,7 @@ impl Hold {
             return Err(Error::Hold { fault: "the drift allowance must be less than half of the TTL" });
         }
         if self.longest_hold().is_zero() {
-            return Err(Error::Hold { fault: "the longest hold must not be zero" });
+            return Err(Error::Hold { fault: "max_hold must not be zero" });
         }
         Ok(())
     }
@@ -148,6 +148,6 @@ mod tests {
         assert!(Hold::renewed(Duration::from_millis(9)).check().is_err());
         assert!(Hold::fixed(Hold::MAX_TTL + second).check().is_err());
         assert!(Hold::fixed(second).drift_allowance(second / 2).check().is_err());
-        assert!(Hold::fixed(second).longest(Duration::ZERO).check().is_err());
+        assert!(Hold::fixed(second).max_hold(Duration::ZERO).check().is_err());
     }
 }

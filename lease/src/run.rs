@@ -76,7 +76,8 @@ impl CorrectnessLease {
     ///
     /// # Errors
     /// What the work said: an [`Error`] of this crate as it is, anything else as [`Error::Work`]. [`Error::Lost`] and
-    /// [`Error::Cancelled`] if it was dropped before it ended.
+    /// [`Error::Cancelled`] if it was dropped before it ended; whether a commit that it was waiting for took effect is then
+    /// not known.
     ///
     /// # Cancel safety
     /// Dropped (a client that hangs up), it stops renewal first and refuses all permits, then drops the work and its tasks.

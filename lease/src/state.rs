@@ -41,7 +41,7 @@ pub enum LossReason {
     /// The store said that somebody else owns the lock, or that the lease had run out there.
     NotOwner,
     /// It reached the longest hold.
-    LongestHold,
+    MaxHold,
     /// Its holder gave it up without releasing, because what became of its work is not known.
     Abandoned,
     /// Its holder released it.
@@ -53,7 +53,7 @@ impl fmt::Display for LossReason {
         f.write_str(match self {
             Self::Expired => "its deadline passed without a confirmed renewal",
             Self::NotOwner => "the store said that it is no longer the owner",
-            Self::LongestHold => "it reached the longest hold",
+            Self::MaxHold => "it reached the longest hold",
             Self::Abandoned => "its holder gave it up",
             Self::Released => "its holder released it",
         })
@@ -96,7 +96,7 @@ impl LeaseState {
         if let LeaseStatus::Held { deadline } | LeaseStatus::Unconfirmed { deadline, .. } = self.status
             && now >= deadline
         {
-            let reason = if deadline == self.end { LossReason::LongestHold } else { LossReason::Expired };
+            let reason = if deadline == self.end { LossReason::MaxHold } else { LossReason::Expired };
             self.status = LeaseStatus::Lost { reason };
         }
         self.status

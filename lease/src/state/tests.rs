@@ -115,7 +115,7 @@ impl Machine for Revived {
 /// The model keeps one number, until when the lease is certain, and one flag, whether it was ever seen to be over.
 fn differs_from_model<M: Machine>(seed: u64) -> Option<String> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let hold = Hold::renewed(TTL).longest(TTL * random.u32(1..6));
+    let hold = Hold::renewed(TTL).max_hold(TTL * random.u32(1..6));
     let mut now = BootTime::after_boot(Duration::from_secs(random.u64(1..1000)));
     let end = now + hold.longest_hold();
     let certain = |sent: BootTime| (sent + CERTAIN).min(end);
@@ -226,14 +226,14 @@ fn l4_unanswered_renewal_is_unconfirmed_then_lost() {
 #[test]
 fn longest_hold_ends_a_lease_that_renews_well() {
     let begun = BootTime::after_boot(Duration::ZERO);
-    let mut lease = LeaseState::begin(Hold::renewed(TTL).longest(TTL * 2), begun);
+    let mut lease = LeaseState::begin(Hold::renewed(TTL).max_hold(TTL * 2), begun);
     let half = begun + TTL / 2;
     lease.renewal(half, half, RenewalAnswer::Confirmed { ttl: TTL });
     assert!(lease.renewal_due().is_some());
     let late = begun + TTL * 13 / 10;
     lease.renewal(late, late, RenewalAnswer::Confirmed { ttl: TTL });
     assert_eq!(lease.renewal_due(), None, "a renewal could not move the deadline any more");
-    assert_eq!(lease.look(begun + TTL * 2), LeaseStatus::Lost { reason: LossReason::LongestHold });
+    assert_eq!(lease.look(begun + TTL * 2), LeaseStatus::Lost { reason: LossReason::MaxHold });
 }
 
 #[test]

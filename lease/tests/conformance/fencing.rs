@@ -1,6 +1,7 @@
 //! Seal and check.
 
-pub(crate) mod doubles;
+mod doubles;
+mod history;
 mod suite;
 
 leastlock_testkit::mount!(suite:
@@ -11,6 +12,8 @@ leastlock_testkit::mount!(suite:
     l23_one_permit_serves_many_transactions,
     older_generation_cannot_seal,
     refused_transaction_cannot_commit,
-    permit_past_its_deadline_is_refused_before_the_database_is_asked;
+    permit_past_its_deadline_is_refused_before_the_database_is_asked,
+    generations_never_go_back_in_the_history_of_a_resource;
     postgres: l3_check_without_the_share_lock_lets_a_zombie_through, a_check_never_loosens_a_stricter_idle_timeout,
+    stricter_isolation_fails_instead_of_passing_an_old_snapshot,
 );

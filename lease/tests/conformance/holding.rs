@@ -18,4 +18,5 @@ leastlock_testkit::mount!(suite:
     spent_nonce_is_not_granted_again,
     token_rises_with_each_owner_and_above_the_floor,
     renewed_lease_outlives_its_ttl,
+    rivals_hold_the_lock_one_at_a_time,
 );

@@ -5,10 +5,11 @@ use leastlock_testkit::{TestDatabase, TestEngine};
 use tokio::time::timeout;
 
 use super::doubles::Guard;
+pub(crate) use super::history::generations_never_go_back_in_the_history_of_a_resource;
 use crate::clock::ManualClock;
 use crate::database::{A_WRITES, B_WRITES, LIMIT, LONG, VALUE, expire, fixed, leases, lock, prepare, write};
 
-fn fence() -> Fence {
+pub(super) fn fence() -> Fence {
     Fence::new("report:tenant-7").unwrap()
 }
 
@@ -252,5 +253,26 @@ pub(crate) async fn a_check_never_loosens_a_stricter_idle_timeout<DB: TestEngine
         let lease_ttl = "SELECT (current_setting('idle_in_transaction_session_timeout') = '1min')::int::bigint";
         let row = DB::fetch_query(&mut tx, sqlx::query(lease_ttl)).await.unwrap().unwrap();
         assert_eq!(row.int(0).unwrap(), expected, "{set}");
+    }
+}
+
+#[cfg(feature = "postgres")]
+pub(crate) async fn stricter_isolation_fails_instead_of_passing_an_old_snapshot<DB: TestEngine + LeaseSql>(
+    database: TestDatabase<DB>,
+) {
+    let database = prepare(database).await;
+    for level in [
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+    ] {
+        let (late, new) = paused_and_new(&database).await;
+        let mut tx = database.pool.begin().await.unwrap();
+        write(&mut tx, level).await.unwrap();
+        DB::fetch_query(&mut tx, sqlx::query(VALUE)).await.unwrap();
+        fence().seal(&database.pool, &new.permit().unwrap()).await.unwrap();
+        let check = fence().check(&mut tx, &late.permit().unwrap()).await;
+        let error = check.expect_err("its snapshot still has the old generation");
+        assert!(matches!(error, Error::Refused { .. } | Error::Database { retryable: true, .. }), "{level}: {error:?}");
     }
 }

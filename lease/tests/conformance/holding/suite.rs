@@ -1,4 +1,5 @@
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leastlock_core::Statement;
@@ -84,10 +85,10 @@ pub(crate) async fn l5_release_waits_for_the_renewal_in_flight<DB: TestEngine + 
     // The double releases beside the renewal.
     let (wire, control) = Wire::new(store(&database));
     Control::close(&control.renewal_gate);
-    let (wire, name, nonce) = (std::sync::Arc::new(wire), lock(), OwnerNonce::random().unwrap());
+    let (wire, name, nonce) = (Arc::new(wire), lock(), OwnerNonce::random().unwrap());
     let claim = Claim::new(&name, nonce, LONG);
     let Ok(Grant::Granted { token, .. }) = wire.acquire(claim).await else { panic!("the lock is free") };
-    let (renewing, renewed) = (std::sync::Arc::clone(&wire), name.clone());
+    let (renewing, renewed) = (Arc::clone(&wire), name.clone());
     let renewal = tokio::spawn(async move { renewing.renew(Claim::new(&renewed, nonce, LONG), token).await });
     control.reached("renewal sent", 1).await;
     let _ = wire.release(claim).await.unwrap();
@@ -291,4 +292,29 @@ pub(crate) async fn renewed_lease_outlives_its_ttl<DB: TestEngine + MistakenSql>
     let mut connection = database.pool.acquire().await.unwrap();
     let row = Statement::new("SELECT fencing_seq FROM leastlock_lease").fetch_one::<DB>(&mut connection).await;
     assert_eq!(row.unwrap().int(0).unwrap(), lease.token().value(), "a renewal does not change the token");
+}
+
+pub(crate) async fn rivals_hold_the_lock_one_at_a_time<DB: TestEngine + MistakenSql>(database: TestDatabase<DB>) {
+    const RIVALS: i64 = 8;
+    const TURNS: i64 = 4;
+    let database = prepare(database).await;
+    let (leases, inside) = (leases(&database), Arc::new(AtomicUsize::new(0)));
+    let rivals: Vec<_> = (0..RIVALS)
+        .map(|_| {
+            let (leases, inside) = (leases.clone(), Arc::clone(&inside));
+            tokio::spawn(async move {
+                for _ in 0..TURNS {
+                    let lease = leases.acquire_with(&lock(), fixed(), Acquire::waiting(LONG)).await.unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "nobody else is inside");
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    assert_eq!(lease.release().await, Released::Released);
+                }
+            })
+        })
+        .collect();
+    for rival in rivals {
+        rival.await.unwrap();
+    }
+    assert_eq!(database.int("SELECT fencing_seq FROM leastlock_lease").await, RIVALS * TURNS);
 }
