@@ -1,0 +1,80 @@
+//! CSV, JSON.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::report::Report;
+
+/// One line of the CSV.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    scenario: &'a str,
+    engine: &'a str,
+    operation: &'a str,
+    clients: u32,
+    contender: &'a str,
+    round: usize,
+    operations: u64,
+    seconds: f64,
+    operations_per_second: f64,
+    p50_us: f64,
+    p99_us: f64,
+}
+
+/// Writes `<scenario>.csv` (a line for each contender's round) and `<scenario>.json` (the whole report).
+pub(crate) fn write(report: &Report, folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    let path = folder.join(report.scenario).with_extension("json");
+    let json = serde_json::to_vec_pretty(report)?;
+    fs::write(&path, json).with_context(|| format!("{} cannot be written", path.display()))?;
+    let path = folder.join(report.scenario).with_extension("csv");
+    write_rounds(report, &path).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+fn write_rounds(report: &Report, path: &Path) -> anyhow::Result<()> {
+    let mut csv = csv::Writer::from_path(path)?;
+    for comparison in &report.comparisons {
+        for entry in &comparison.entries {
+            for (number, round) in entry.rounds.iter().enumerate() {
+                csv.serialize(Line {
+                    scenario: report.scenario,
+                    engine: &report.engine,
+                    operation: comparison.measure,
+                    clients: comparison.clients,
+                    contender: entry.name,
+                    round: number + 1,
+                    operations: round.operations,
+                    seconds: round.seconds,
+                    operations_per_second: round.per_second,
+                    p50_us: round.p50_us,
+                    p99_us: round.p99_us,
+                })?;
+            }
+        }
+    }
+    Ok(csv.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::report;
+
+    #[test]
+    fn every_round_of_every_contender_is_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let nested = folder.path().join("a/b");
+        write(&report(), &nested).unwrap();
+        let csv = fs::read_to_string(nested.join("example.csv")).unwrap();
+        assert_eq!(csv.lines().count(), 1 + 4 * 2 * 3);
+        assert!(
+            csv.lines().any(|line| line == "example,SQLite 3,two,16,leastlock,2,10,1.0,95.0,1500.0,9000.0"),
+            "{csv}"
+        );
+        let json: serde_json::Value = serde_json::from_slice(&fs::read(nested.join("example.json")).unwrap()).unwrap();
+        assert_eq!(json["comparisons"][3]["entries"][1]["rounds"][0]["per_second"], 100.0);
+    }
+}
