@@ -8,7 +8,7 @@ use leastlock::outbox::OutboxSql;
 use leastlock::partition_worker::WorkerSql;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Pool, Postgres, Sqlite};
+use sqlx::{ConnectOptions, Connection, Pool, Postgres, Sqlite};
 
 /// How long a connection is waited for.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -36,8 +36,11 @@ impl Engine for Postgres {
 
     async fn open(url: &str, clients: u32) -> Result<Pools<Self>, sqlx::Error> {
         let options = PgConnectOptions::from_str(url)?.application_name("checkout");
-        let first = PgPoolOptions::new().max_connections(1).acquire_timeout(CONNECT);
-        first.connect_with(options.clone()).await?.close().await;
+        // A pool would try until its time-out and then not say why.
+        match tokio::time::timeout(CONNECT, options.connect()).await {
+            Ok(connection) => connection?.close().await?,
+            Err(_) => return Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())),
+        }
         let pool = |connections: u32| {
             PgPoolOptions::new().max_connections(connections).acquire_timeout(QUEUE).connect_lazy_with(options.clone())
         };

@@ -26,7 +26,16 @@ fn main() -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .init();
-    match run::run(&Args::parse()) {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        // Help and version are told in full, a mistake in one line.
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            eprintln!("{}", error.to_string().lines().next().unwrap_or("error: bad arguments"));
+            return ExitCode::from(2);
+        }
+    };
+    match run::run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Ended::Breach(breaches)) => {
             for breach in breaches {

@@ -1,0 +1,132 @@
+//! The program under test, run as a user runs it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use leastlock_testkit::broker::KAFKA_BROKERS;
+
+/// One run of the example, as it is put together.
+#[derive(Debug)]
+pub(crate) struct Checkout(Command);
+
+/// How a run ended, and what it said.
+pub(crate) struct Output {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// The real broker. A missing one fails the test.
+pub(crate) fn brokers() -> String {
+    std::env::var(KAFKA_BROKERS)
+        .unwrap_or_else(|_| panic!("{KAFKA_BROKERS} is not set: eval \"$(scripts/services env)\""))
+}
+
+impl Checkout {
+    pub(crate) fn new() -> Self {
+        let mut command = Command::new(binary());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command)
+    }
+
+    pub(crate) fn argument(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.0.arg(name).arg(value);
+        self
+    }
+
+    /// The storm that the guarantees are judged by.
+    pub(crate) fn storm(self) -> Self {
+        self.argument("--duplicates", "3").argument("--clients", "16")
+    }
+
+    pub(crate) fn orders(self, file: &Path) -> Self {
+        self.argument("--orders", file)
+    }
+
+    pub(crate) fn database(self, url: &str) -> Self {
+        self.argument("--database", url)
+    }
+
+    pub(crate) fn brokers(self, brokers: &str) -> Self {
+        self.argument("--brokers", brokers)
+    }
+
+    pub(crate) fn opening_stock(self, units: i64) -> Self {
+        self.argument("--opening-stock", units.to_string())
+    }
+
+    pub(crate) fn ledger(self, file: &Path) -> Self {
+        self.argument("--ledger", file)
+    }
+
+    pub(crate) fn fresh(mut self) -> Self {
+        self.0.arg("--fresh");
+        self
+    }
+
+    /// Runs to the end; a run that outlasts `limit` is killed and fails the test.
+    pub(crate) fn run(mut self, limit: Duration) -> Output {
+        let mut child = self.0.spawn().expect("the example starts");
+        let deadline = Instant::now() + limit;
+        while child.try_wait().expect("the child can be waited for").is_none() {
+            if Instant::now() > deadline {
+                child.kill().expect("the child can be killed");
+                panic!(
+                    "{:?} outlasted {limit:?}: {}",
+                    self.0,
+                    Output::from(child.wait_with_output().expect("its output"))
+                );
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Output::from(child.wait_with_output().expect("its output"))
+    }
+
+    /// Runs until SIGKILL at a moment of the test's choice, or to the end if that comes sooner.
+    pub(crate) fn kill_after(mut self, delay: Duration) {
+        let mut child = self.0.spawn().expect("the example starts");
+        std::thread::sleep(delay);
+        child.kill().expect("the child can be killed");
+        child.wait().expect("the child can be waited for");
+    }
+}
+
+impl Output {
+    /// The figure beside `name` in the table.
+    pub(crate) fn figure(&self, name: &str) -> u64 {
+        let row = self.stdout.lines().find_map(|line| line.trim_matches(['│', ' ']).strip_prefix(name));
+        let figure = row.unwrap_or_else(|| panic!("no figure {name}: {self}"));
+        figure.trim().parse().unwrap_or_else(|_| panic!("no figure {name}: {self}"))
+    }
+}
+
+impl From<std::process::Output> for Output {
+    fn from(output: std::process::Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+impl fmt::Display for Output {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "exit code {:?}\n{}\n{}", self.code, self.stdout, self.stderr)
+    }
+}
+
+/// The example's binary, built once if this test was not built together with it.
+fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let test = std::env::current_exe().expect("the test's own path");
+        let profile = test.ancestors().nth(2).expect("target/<profile>/deps/<test>");
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--example", "checkout"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status();
+        assert!(built.expect("cargo runs").success(), "the example does not build");
+        profile.join("examples").join("checkout")
+    })
+}
