@@ -37,7 +37,7 @@ pub(crate) trait Control: Send + Sync {
     fn change(&self) -> Change;
     /// Watermarks that Kafka has not been told yet.
     fn hints(&self) -> Vec<(TopicPartition, i64)>;
-    /// The last hints did not arrive.
+    /// The hints that were given may not have arrived.
     fn hint_again(&self);
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol};
-use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaRespErr;
 
@@ -27,12 +27,11 @@ pub(super) enum Rebalance {
 pub(super) struct Context {
     rebalances: Mutex<VecDeque<Rebalance>>,
     closing: AtomicBool,
-    commit: Mutex<Option<KafkaResult<()>>>,
 }
 
 impl Context {
     pub(super) const fn new() -> Self {
-        Self { rebalances: Mutex::new(VecDeque::new()), closing: AtomicBool::new(false), commit: Mutex::new(None) }
+        Self { rebalances: Mutex::new(VecDeque::new()), closing: AtomicBool::new(false) }
     }
 
     pub(super) fn next_rebalance(&self) -> Option<Rebalance> {
@@ -41,11 +40,6 @@ impl Context {
 
     pub(super) fn has_rebalance(&self) -> bool {
         !self.rebalances.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    /// How the last commit ended, once.
-    pub(super) fn committed(&self) -> Option<KafkaResult<()>> {
-        self.commit.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(super) fn close(&self) {
@@ -87,9 +81,5 @@ impl ConsumerContext for Context {
         let partitions = list.elements().iter().map(|e| TopicPartition::new(e.topic(), e.partition())).collect();
         let rebalance = if assign { Rebalance::Assign(partitions) } else { Rebalance::Revoke(partitions) };
         self.rebalances.lock().unwrap_or_else(PoisonError::into_inner).push_back(rebalance);
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
-        *self.commit.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     }
 }

@@ -18,10 +18,8 @@ use crate::partition::TopicPartition;
 const POLL: Duration = Duration::from_millis(20);
 /// Records taken before orders and limits are looked at again.
 const BURST: usize = 128;
-/// A commit whose reply has not come by then is taken for lost.
-const COMMIT_PATIENCE: Duration = Duration::from_secs(30);
-/// The last commit, on leaving.
-const LAST_COMMIT_PATIENCE: Duration = Duration::from_secs(5);
+/// Every so many commits, what has not changed is committed as well, in case it never arrived.
+const COMMIT_ALL_EVERY: u32 = 10;
 
 pub(super) struct Poller {
     consumer: BaseConsumer<Context>,
@@ -32,7 +30,7 @@ pub(super) struct Poller {
     sources: copy::Sources,
     draining: bool,
     commit_due: Instant,
-    commit_sent: Option<Instant>,
+    commits: u32,
     rejoin_at: Option<Instant>,
 }
 
@@ -52,7 +50,7 @@ impl Poller {
             assignment: Assignment::new(),
             sources: copy::Sources::new(),
             draining: false,
-            commit_sent: None,
+            commits: 0,
             rejoin_at: None,
         }
     }
@@ -209,25 +207,22 @@ impl Poller {
         self.consumer.pause(&list_of(partitions)).map_err(failed("pausing"))
     }
 
-    /// Commits watermarks from time to time. Kafka's committed offset is only a hint, so a failure stops nothing.
+    /// Commits watermarks from time to time. Kafka's committed offset is only a hint, so a failure stops nothing; librdkafka
+    /// sends explicit commits in order, logs the failure of one, and tells nobody how it ended.
     fn hint(&mut self) {
-        if let Some(result) = self.consumer.context().committed() {
-            self.commit_sent = None;
-            if let Err(error) = result {
-                tracing::debug!(%error, "offsets were not committed; trying again later");
-                self.control.hint_again();
-            }
-        }
         let now = Instant::now();
-        let in_flight = self.commit_sent.is_some_and(|sent| now < sent + COMMIT_PATIENCE);
-        if now >= self.commit_due && !in_flight {
-            self.commit_due = now + self.setup.commit_every;
-            let watermarks = self.control.hints();
-            self.commit(&watermarks);
+        if now < self.commit_due {
+            return;
         }
+        self.commit_due = now + self.setup.commit_every;
+        self.commits = self.commits.wrapping_add(1);
+        if self.commits.is_multiple_of(COMMIT_ALL_EVERY) {
+            self.control.hint_again();
+        }
+        self.commit(&self.control.hints());
     }
 
-    fn commit(&mut self, watermarks: &[(TopicPartition, i64)]) {
+    fn commit(&self, watermarks: &[(TopicPartition, i64)]) {
         if watermarks.is_empty() {
             return;
         }
@@ -238,9 +233,8 @@ impl Poller {
                 tracing::debug!(%partition, %error, "an offset cannot be committed");
             }
         }
-        match self.consumer.commit(&list, CommitMode::Async) {
-            Ok(()) => self.commit_sent = Some(Instant::now()),
-            Err(error) => tracing::debug!(%error, "offsets were not committed"),
+        if let Err(error) = self.consumer.commit(&list, CommitMode::Async) {
+            tracing::debug!(%error, "offsets were not committed");
         }
     }
 
@@ -267,16 +261,11 @@ impl Poller {
     /// Commits what is finished, and leaves the group: the consumer's drop does that.
     fn close(mut self) {
         self.draining = true;
-        let watermarks = self.control.hints();
-        self.commit(&watermarks);
-        let deadline = Instant::now() + LAST_COMMIT_PATIENCE;
-        while self.commit_sent.is_some() && Instant::now() < deadline {
-            let _ = self.consumer.poll(POLL);
-            if self.answer_rebalances().is_err() || self.consumer.context().committed().is_some() {
-                break;
-            }
+        // The consumer's drop waits for it.
+        self.commit(&self.control.hints());
+        if let Err(error) = self.answer_rebalances() {
+            tracing::debug!(%error, "a rebalance while closing");
         }
-        let _ = self.answer_rebalances();
         self.consumer.context().close();
         let sealing: Vec<_> = self.assignment.in_phase(Phase::Sealing).cloned().collect();
         if !sealing.is_empty() {

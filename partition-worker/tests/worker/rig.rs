@@ -40,6 +40,9 @@ pub(crate) struct Rig<DB: Bus> {
 
 impl<DB: Bus> Rig<DB> {
     pub(crate) async fn new(database: TestDatabase<DB>, partitions: i32) -> Self {
+        // A test that fails shows what the worker said; RUST_LOG chooses how much.
+        let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
         let database = database.with(&MIGRATIONS).await;
         create_effect_table(&database).await;
         let broker = DB::broker();
