@@ -21,7 +21,7 @@ const SEAL_WITHOUT_GATE: &str = "UPDATE leastlock_fence SET generation = generat
 const CHECKERS: usize = 16;
 
 fn fence() -> Fence {
-    Fence::new("report").unwrap().idle_timeout(Duration::from_millis(1500))
+    Fence::new("report").unwrap().idle_timeout(Duration::from_secs(3))
 }
 
 async fn acquire(database: &TestDatabase<Postgres>) -> CorrectnessLease {
@@ -106,7 +106,7 @@ mod postgres {
         let load = Load::start(&database.pool, Check::Right, old.permit().unwrap()).await;
         let sealed = fence().seal_limit(Duration::from_secs(20)).seal(&database.pool, &new.permit().unwrap()).await;
         sealed.expect("newcomers stop at the gate");
-        eventually("every checker of the old generation is refused", async || load.ended() == CHECKERS).await;
+        eventually("every checker of the old generation is refused", async || load.refused() == CHECKERS).await;
         assert_eq!(load.stop().await, 0);
     }
 }
@@ -136,54 +136,74 @@ enum Check {
     OldWay,
 }
 
-/// Transactions of the old holder that overlap without a gap.
+/// Transactions of the old holder that overlap without a gap: nobody ends one while no other is open, unless the load is over
+/// or a newcomer has been refused.
 struct Load {
-    stop: Arc<AtomicBool>,
-    ended: Arc<AtomicUsize>,
+    shared: Arc<Shared>,
     checkers: Vec<tokio::task::JoinHandle<bool>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    begun: AtomicUsize,
+    /// Transactions that have passed the check and are not being ended.
+    open: AtomicUsize,
+    refused: AtomicUsize,
 }
 
 impl Load {
     async fn start(pool: &PgPool, check: Check, permit: Permit) -> Self {
-        let (stop, ended, permit) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(permit));
-        let begun = Arc::new(AtomicUsize::new(0));
+        let (shared, permit) = (Arc::new(Shared::default()), Arc::new(permit));
         let checkers = (0..CHECKERS).map(|_| {
-            let (pool, permit, begun) = (pool.clone(), Arc::clone(&permit), Arc::clone(&begun));
-            let (stop, ended) = (Arc::clone(&stop), Arc::clone(&ended));
-            tokio::spawn(async move {
-                let mut first = true;
-                while !stop.load(Ordering::SeqCst) {
-                    let mut tx = pool.begin().await.unwrap();
-                    if !passes(check, &mut tx, &permit).await {
-                        ended.fetch_add(1, Ordering::SeqCst);
-                        return false;
-                    }
-                    if std::mem::take(&mut first) {
-                        begun.fetch_add(1, Ordering::SeqCst);
-                    }
-                    tokio::time::sleep(Duration::from_millis(fastrand::u64(10..40))).await;
-                    tx.commit().await.unwrap();
-                }
-                true
-            })
+            let (pool, permit, shared) = (pool.clone(), Arc::clone(&permit), Arc::clone(&shared));
+            tokio::spawn(async move { shared.check_again_and_again(&pool, check, &permit).await })
         });
         let checkers = checkers.collect();
-        eventually("every checker has begun", async || begun.load(Ordering::SeqCst) == CHECKERS).await;
-        Self { stop, ended, checkers }
+        eventually("the load has begun", async || shared.begun.load(Ordering::SeqCst) >= CHECKERS).await;
+        Self { shared, checkers }
     }
 
-    fn ended(&self) -> usize {
-        self.ended.load(Ordering::SeqCst)
+    fn refused(&self) -> usize {
+        self.shared.refused.load(Ordering::SeqCst)
     }
 
     /// Ends the load; answers how many checkers went on until then.
     async fn stop(self) -> usize {
-        self.stop.store(true, Ordering::SeqCst);
+        self.shared.stop.store(true, Ordering::SeqCst);
         let mut lasted = 0;
         for checker in self.checkers {
             lasted += usize::from(checker.await.unwrap());
         }
         lasted
+    }
+}
+
+impl Shared {
+    /// Answers whether it went on until the load was over.
+    async fn check_again_and_again(&self, pool: &PgPool, check: Check, permit: &Permit) -> bool {
+        while !self.stop.load(Ordering::SeqCst) {
+            let mut tx = pool.begin().await.unwrap();
+            if !passes(check, &mut tx, permit).await {
+                self.refused.fetch_add(1, Ordering::SeqCst);
+                return false;
+            }
+            self.open.fetch_add(1, Ordering::SeqCst);
+            self.begun.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(5..20))).await;
+            while !self.may_end() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tx.commit().await.unwrap();
+        }
+        true
+    }
+
+    fn may_end(&self) -> bool {
+        let over = self.stop.load(Ordering::SeqCst) || self.refused.load(Ordering::SeqCst) > 0;
+        let least = if over { 1 } else { 2 };
+        let ended = |open: usize| (open >= least).then(|| open - 1);
+        self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, ended).is_ok()
     }
 }
 

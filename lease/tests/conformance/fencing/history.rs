@@ -55,8 +55,7 @@ async fn play<DB: TestEngine + LeaseSql>(
     .await;
     over.store(true, Ordering::SeqCst);
     // Whoever waits for the lock gets it when it expires.
-    let mut holders = holders.into_iter();
-    while let Some(holder) = holders.next() {
+    for holder in holders {
         while !holder.is_finished() {
             expire(database).await;
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -16,8 +16,9 @@ use crate::database::{
 };
 use crate::wire::{Control, Wire};
 
-/// Renewed at about every 400 ms.
-const SHORT: Hold = Hold::renewed(Duration::from_millis(1200));
+const SHORT_TTL: Duration = Duration::from_millis(2400);
+/// Renewed at about every 800 ms.
+const SHORT: Hold = Hold::renewed(SHORT_TTL);
 
 async fn wired<DB: TestEngine + LeaseSql>(database: &TestDatabase<DB>, hold: Hold) -> (CorrectnessLease, Arc<Control>) {
     database.execute("DELETE FROM leastlock_lease").await;
@@ -180,7 +181,8 @@ pub(crate) async fn l24_hang_up_ends_renewal_before_the_work<DB: TestEngine + Le
     let request = tokio::spawn(detached(lease));
     control.reached("renewal done", 1).await;
     request.abort();
-    assert!(!renewals_end(&control).await, "the double renews for nobody");
+    let before = control.count("renewal sent");
+    control.reached("renewal sent", before + 2).await; // The double renews for nobody, beyond what was in flight.
 }
 
 struct SetOnDrop(Arc<AtomicBool>);
@@ -191,10 +193,10 @@ impl Drop for SetOnDrop {
     }
 }
 
-/// Whether nothing is renewed for longer than a TTL, but for what was in flight.
+/// Whether nothing is renewed for a TTL, but for what was in flight.
 async fn renewals_end(control: &Control) -> bool {
     let before = control.count("renewal sent");
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    tokio::time::sleep(SHORT_TTL).await;
     control.count("renewal sent") <= before + 1
 }
 
