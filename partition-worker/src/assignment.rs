@@ -96,6 +96,7 @@ impl<S> Assignment<S> {
     }
 
     /// The partitions that are to be sealed for this event.
+    #[must_use]
     pub fn to_seal(&self, batch: Batch) -> Vec<TopicPartition> {
         let pending = self.pending.as_ref().filter(|pending| pending.batch == batch);
         pending.map(|pending| pending.waiting.iter().cloned().collect()).unwrap_or_default()
@@ -166,15 +167,11 @@ impl<S> Assignment<S> {
         let pending = self.pending.take_if(|pending| pending.waiting.is_empty())?;
         let mut ready = Ready { active: Vec::new(), fenced: Vec::new() };
         for (partition, answer) in pending.answers {
+            let phase = if answer.is_some() { Phase::Active } else { Phase::Fenced };
+            self.phases.insert(partition.clone(), phase);
             match answer {
-                Some(sealed) => {
-                    self.phases.insert(partition.clone(), Phase::Active);
-                    ready.active.push((partition, sealed));
-                }
-                None => {
-                    self.phases.insert(partition.clone(), Phase::Fenced);
-                    ready.fenced.push(partition);
-                }
+                Some(sealed) => ready.active.push((partition, sealed)),
+                None => ready.fenced.push(partition),
             }
         }
         Some(ready)

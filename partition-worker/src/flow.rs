@@ -103,7 +103,8 @@ impl Flow {
     /// What has to change since the last call.
     pub fn change(&mut self) -> Change {
         let limits = self.limits;
-        let in_use = |used: usize, limit: usize| if used >= limit { Some(true) } else { (used * 2 > limit).then_some(false) };
+        let in_use =
+            |used: usize, limit: usize| if used >= limit { Some(true) } else { (used * 2 > limit).then_some(false) };
         self.all_held = hold(self.all_held, &[in_use(self.records, limits.records), in_use(self.bytes, limits.bytes)]);
         let mut change = Change::default();
         for (partition, usage) in self.partitions.iter_mut().filter(|(_, usage)| usage.assigned) {

@@ -47,11 +47,8 @@ use crate::record::{Malformed, Record};
 /// ```
 pub trait Handler<DB: Dialect>: Send + Sync + 'static {
     /// Handles one record.
-    fn handle(
-        &self,
-        record: &Record,
-        tx: &mut Transaction<'_, DB>,
-    ) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn handle(&self, record: &Record, tx: &mut Transaction<'_, DB>)
+    -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
 /// Why a handler failed. Made with `?` from any error.

@@ -20,7 +20,7 @@ pub struct LaneKey {
 /// The lanes of a worker, and the work of type `J` that waits in them.
 ///
 /// # Contract
-/// - Of a lane, at most one piece of work is out at a time: between [`next`](Self::next) and
+/// - Of a lane, at most one piece of work is out at a time: between [`start`](Self::start) and
 ///   [`finish`](Self::finish) or [`rest`](Self::rest). Work of a lane comes out in the order in which it was pushed.
 /// - At most `limit` pieces of work are out at a time in all.
 /// - Lanes that are ready take turns.
@@ -30,10 +30,12 @@ pub struct LaneKey {
 pub struct Lanes<J> {
     limit: usize,
     out: usize,
-    lanes: HashMap<TopicPartition, HashMap<Option<Arc<[u8]>>, Lane<J>>>,
+    partitions: HashMap<TopicPartition, OfPartition<J>>,
     ready: VecDeque<LaneKey>,
     rests: u64,
 }
+
+type OfPartition<J> = HashMap<Option<Arc<[u8]>>, Lane<J>>;
 
 #[derive(Debug)]
 struct Lane<J> {
@@ -56,12 +58,12 @@ impl<J> Lanes<J> {
     /// No lanes yet; at most `limit` pieces of work will be out at a time.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { limit, out: 0, lanes: HashMap::new(), ready: VecDeque::new(), rests: 0 }
+        Self { limit, out: 0, partitions: HashMap::new(), ready: VecDeque::new(), rests: 0 }
     }
 
     /// Puts work at the end of a lane.
     pub fn push(&mut self, key: LaneKey, work: J) {
-        match self.lanes.entry(key.partition.clone()).or_default().entry(key.key.clone()) {
+        match self.partitions.entry(key.partition.clone()).or_default().entry(key.key.clone()) {
             Entry::Occupied(mut lane) => lane.get_mut().waiting.push_back(work),
             Entry::Vacant(lane) => {
                 lane.insert(Lane { state: State::Ready, waiting: VecDeque::from([work]) });
@@ -71,7 +73,7 @@ impl<J> Lanes<J> {
     }
 
     /// Takes out the next piece of work, if a lane is ready and the limit allows.
-    pub fn next(&mut self) -> Option<(LaneKey, J)> {
+    pub fn start(&mut self) -> Option<(LaneKey, J)> {
         if self.out >= self.limit {
             return None;
         }
@@ -111,13 +113,13 @@ impl<J> Lanes<J> {
 
     /// Forgets the work of a partition that waits; answers it.
     pub fn purge(&mut self, partition: &TopicPartition) -> Vec<J> {
-        let Some(lanes) = self.lanes.get_mut(partition) else {
+        let Some(lanes) = self.partitions.get_mut(partition) else {
             return Vec::new();
         };
         let forgotten = lanes.values_mut().flat_map(|lane| lane.waiting.drain(..)).collect();
         lanes.retain(|_, lane| lane.state == State::Out);
         if lanes.is_empty() {
-            self.lanes.remove(partition);
+            self.partitions.remove(partition);
         }
         self.ready.retain(|key| key.partition != *partition);
         forgotten
@@ -130,16 +132,16 @@ impl<J> Lanes<J> {
     }
 
     fn lane(&mut self, key: &LaneKey) -> Option<&mut Lane<J>> {
-        self.lanes.get_mut(&key.partition)?.get_mut(&key.key)
+        self.partitions.get_mut(&key.partition)?.get_mut(&key.key)
     }
 
     fn release(&mut self, key: &LaneKey) {
-        let Some(lanes) = self.lanes.get_mut(&key.partition) else { return };
+        let Some(lanes) = self.partitions.get_mut(&key.partition) else { return };
         let Some(lane) = lanes.get_mut(&key.key) else { return };
         if lane.waiting.is_empty() {
             lanes.remove(&key.key);
             if lanes.is_empty() {
-                self.lanes.remove(&key.partition);
+                self.partitions.remove(&key.partition);
             }
         } else {
             lane.state = State::Ready;
@@ -165,7 +167,7 @@ mod tests {
         lanes.push(lane(0, None), 2);
         lanes.push(lane(0, Some("")), 3);
         lanes.push(lane(1, None), 4);
-        let out: Vec<_> = std::iter::from_fn(|| lanes.next()).map(|(_, work)| work).collect();
+        let out: Vec<_> = std::iter::from_fn(|| lanes.start()).map(|(_, work)| work).collect();
         assert_eq!(out, [1, 3, 4]);
     }
 
@@ -175,14 +177,14 @@ mod tests {
         lanes.push(lane(0, Some("a")), 1);
         lanes.push(lane(0, Some("a")), 2);
         lanes.push(lane(0, Some("b")), 3);
-        let (a, one) = lanes.next().expect("a is ready");
+        let (a, one) = lanes.start().expect("a is ready");
         let rest = lanes.rest(&a, one).expect("a was out");
-        let (b, three) = lanes.next().expect("b is ready");
+        let (b, three) = lanes.start().expect("b is ready");
         assert_eq!((b, three), (lane(0, Some("b")), 3));
         lanes.finish(&lane(0, Some("b")));
-        assert!(lanes.next().is_none());
+        assert!(lanes.start().is_none());
         lanes.wake(&a, rest);
-        assert_eq!(lanes.next().map(|(_, work)| work), Some(1));
+        assert_eq!(lanes.start().map(|(_, work)| work), Some(1));
     }
 
     #[test]
@@ -190,26 +192,26 @@ mod tests {
         let mut lanes = Lanes::new(10);
         lanes.push(lane(0, Some("a")), "before");
         lanes.push(lane(0, Some("a")), "forgotten");
-        let (a, _) = lanes.next().expect("ready");
+        let (a, _) = lanes.start().expect("ready");
         assert_eq!(lanes.purge(&a.partition), ["forgotten"]);
         lanes.push(a.clone(), "redelivered");
-        assert!(lanes.next().is_none(), "a handler of this key is still running");
+        assert!(lanes.start().is_none(), "a handler of this key is still running");
         lanes.finish(&a);
-        assert_eq!(lanes.next().map(|(_, work)| work), Some("redelivered"));
+        assert_eq!(lanes.start().map(|(_, work)| work), Some("redelivered"));
     }
 
     #[test]
     fn a_rest_from_before_a_purge_wakes_nothing() {
         let mut lanes = Lanes::new(10);
         lanes.push(lane(0, Some("a")), 1);
-        let (a, one) = lanes.next().expect("ready");
+        let (a, one) = lanes.start().expect("ready");
         let stale = lanes.rest(&a, one).expect("out");
         assert_eq!(lanes.purge(&a.partition), [1]);
         lanes.push(a.clone(), 1);
-        let (_, one) = lanes.next().expect("ready anew");
+        let (_, one) = lanes.start().expect("ready anew");
         lanes.rest(&a, one);
         lanes.wake(&a, stale);
-        assert!(lanes.next().is_none());
+        assert!(lanes.start().is_none());
     }
 
     #[derive(Debug, Clone)]
@@ -249,13 +251,11 @@ mod tests {
                         waiting.entry(key.clone()).or_default().push_back(number);
                         lanes.push(key, number);
                     }
-                    Op::Next => match lanes.next() {
-                        Some((key, work)) => {
+                    Op::Next => if let Some((key, work)) = lanes.start() {
                             prop_assert!(out.iter().all(|(other, _)| *other != key), "two of a lane");
                             prop_assert_eq!(waiting.get_mut(&key).and_then(VecDeque::pop_front), Some(work));
                             out.push((key, work));
-                        }
-                        None => {
+                        } else {
                             let idle = waiting.iter().filter(|(key, queue)| {
                                 !queue.is_empty()
                                     && out.iter().all(|(other, _)| other != *key)
@@ -263,7 +263,6 @@ mod tests {
                             });
                             prop_assert!(out.len() == 3 || idle.count() == 0, "a ready lane was passed over");
                         }
-                    },
                     Op::Finish { pick } if !out.is_empty() => {
                         let (key, _) = out.swap_remove(pick % out.len());
                         lanes.finish(&key);

@@ -1,16 +1,119 @@
 //! One Kafka-partitioned writer per key, with an exactly-once effect in the database.
+//!
+//! Two services that write the same row need a lock, or one of them is not to write it. Kafka gives each partition of a topic
+//! to one consumer of a group, so with the records of a key in one partition there is one writer for it. But a consumer
+//! that stood still for longer than its session has lost the partition without knowing, and then there are two. This
+//! crate makes that harmless: the ownership is also a number in the database, an *epoch*, and each transaction checks it.
+//!
+//! # What it guarantees
+//! - **Exactly-once effect.** What a handler writes through its transaction takes effect exactly once for each record, through
+//!   crashes, rebalances, lost replies and workers that wake up late: the same transaction marks the record as finished, and it
+//!   cannot commit once another worker has *sealed* the partition.
+//! - **Order per key.** Records of one key take effect in the order of their offsets; many keys go on at once.
+//! - **No skipped record.** A failing handler is tried again, and its key waits for it; in the end the worker stops and says which
+//!   record it is. An offset that Kafka does not have any more stops the worker as well.
+//! - **Polling never waits.** Handlers and seals run beside the thread that polls, so a slow one costs no rebalance.
+//!
+//! # What it does not promise
+//! - Anything about what a handler does outside of its transaction: that may happen more than once.
+//! - Order between keys, or between partitions.
+//! - Progress while a handler of an earlier owner has its transaction open: on PostgreSQL the server ends it after
+//!   [`Timeouts::idle`] at the latest; SQLite has one writer at a time, and a *stopped* one blocks the file.
+//! - Kafka's committed offset being exact: it is a hint, and the database is what a worker starts from.
+//!
+//! # Example
+//! A ledger of stock moves, on SQLite and on the mock cluster that librdkafka brings along:
+//!
+//! ```
+//! # #[cfg(all(feature = "kafka", feature = "sqlite"))]
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use leastlock_partition_worker::{Effect, Failure, Handler, MIGRATIONS, Record, Worker};
+//! use sqlx::{Sqlite, Transaction};
+//!
+//! struct Ledger;
+//!
+//! impl Handler<Sqlite> for Ledger {
+//!     async fn handle(&self, record: &Record, tx: &mut Transaction<'_, Sqlite>) -> Result<(), Failure> {
+//!         let units: i64 = record.json()?;
+//!         let add = sqlx::query("INSERT INTO ledger VALUES (?, ?) ON CONFLICT (code) DO UPDATE SET units = units + excluded.units");
+//!         add.bind(record.key()).bind(units).execute(&mut **tx).await?;
+//!         Ok(())
+//!     }
+//! }
+//! # use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
+//! # let folder = tempfile::tempdir()?;
+//! # let options = sqlx::sqlite::SqliteConnectOptions::new().filename(folder.path().join("ledger")).create_if_missing(true);
+//! # let pool = sqlx::SqlitePool::connect_with(options).await?;
+//! # let mut mock = rdkafka::ClientConfig::new();
+//! # let producer: FutureProducer = mock.set("test.mock.num.brokers", "1").create()?;
+//! # let cluster = producer.client().mock_cluster().ok_or("a mock cluster")?;
+//! # cluster.create_topic("stock-moves", 2, 1)?;
+//! # let mut kafka = rdkafka::ClientConfig::new();
+//! # kafka.set("bootstrap.servers", cluster.bootstrap_servers()).set("group.id", "ledger");
+//! # for units in ["7", "-3", "-1"] {
+//! #     let sent = producer.send(FutureRecord::to("stock-moves").key("85123A").payload(units), None).await;
+//! #     sent.map_err(|(error, _)| error)?;
+//! # }
+//! # let shutdown = tokio_util::sync::CancellationToken::new();
+//!
+//! MIGRATIONS.run(&pool).await?;
+//! sqlx::query("CREATE TABLE ledger (code BLOB PRIMARY KEY, units INTEGER NOT NULL)").execute(&pool).await?;
+//! # let (stop, reader) = (shutdown.clone(), pool.clone());
+//! # tokio::spawn(async move {
+//! #     let left = "SELECT count(*) FROM ledger WHERE units = 3";
+//! #     while !matches!(sqlx::query_scalar::<_, i64>(left).fetch_one(&reader).await, Ok(1)) {
+//! #         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+//! #     }
+//! #     stop.cancel();
+//! # });
+//! let summary =
+//!     Worker::builder(kafka).topic("stock-moves").effect(Effect::in_database(&pool)).build()?.run(Ledger, shutdown).await?;
+//! assert_eq!(summary.processed(), 3);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "kafka", feature = "sqlite")))]
+//! # fn main() {}
+//! ```
+//!
+//! # How it works
+//! 1. Kafka assigns partitions. Before any record is taken, each is [sealed](progress::Progress::seal): a new epoch is committed to
+//!    a *gate* row, at which handlers of earlier owners stop that start from now on; then it is raised in the *guard* row, which
+//!    waits for those that are still open. The seal answers what is finished.
+//! 2. Records go into [lanes] by their key. A handler's transaction begins with a [fence](progress::Progress::enter) that checks the
+//!    epoch, keeps the guard row shared, and inserts the record's offset as finished.
+//! 3. From time to time finished offsets are [folded](progress::Progress::fold) into one number.
+//! 4. A partition that is taken back is given up at once: open handlers finish or are fenced, and the next owner's seal is
+//!    what waits for them.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `worker` (feature `kafka`) | `Worker` and its builder: what an application runs |
+//! | [`handler`] | what an application writes, and how it fails |
+//! | [`record`] | a record, independent of the Kafka client |
+//! | `effect` (feature `kafka`) | where the effect goes |
+//! | [`progress`] | seal, fence and fold: the exactly-once effect in the database |
+//! | [`tracker`] | which offset may be committed; pure |
+//! | [`lanes`] | one record of a key at a time; pure |
+//! | [`assignment`] | the rebalance as a state machine; pure |
+//! | [`flow`] | back-pressure; pure |
+//! | [`partition`] | names of partitions, and epochs |
+//! | [`summary`] | what a worker did |
+//! | [`error`] | what can go wrong |
+//! | [`sql`] | tables and statements per engine |
 
 #[cfg(feature = "kafka")]
 mod dispatch;
+#[cfg(feature = "kafka")]
+pub mod effect;
 #[cfg(feature = "kafka")]
 mod polling;
 #[cfg(feature = "kafka")]
 mod settings;
 #[cfg(feature = "kafka")]
-mod worker;
+pub mod worker;
 
 pub mod assignment;
-pub mod effect;
 pub mod error;
 pub mod flow;
 pub mod handler;
@@ -22,6 +125,7 @@ pub mod sql;
 pub mod summary;
 pub mod tracker;
 
+#[cfg(feature = "kafka")]
 pub use crate::effect::Effect;
 pub use crate::error::Error;
 pub use crate::flow::Limits;

@@ -134,13 +134,16 @@ impl Record {
         std::str::from_utf8(self.present()?).map_err(|source| self.malformed(Wrong::Text(source)))
     }
 
+    #[cfg(feature = "kafka")]
     pub(crate) fn shared_key(&self) -> Option<Arc<[u8]>> {
         self.key.clone()
     }
 
     /// What it takes in memory, near enough for a limit, in bytes.
+    #[cfg(feature = "kafka")]
     pub(crate) fn weight(&self) -> usize {
-        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len)).sum();
+        let headers: usize =
+            self.headers.iter().map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len)).sum();
         size_of::<Self>() + self.key().map_or(0, <[u8]>::len) + self.value().map_or(0, <[u8]>::len) + headers
     }
 

@@ -50,7 +50,8 @@ impl Default for Settings {
 
 impl Settings {
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let range = |right: bool, setting, problem| if right { Ok(()) } else { Err(Error::Setting { setting, problem }) };
+        let range =
+            |right: bool, setting, problem| if right { Ok(()) } else { Err(Error::Setting { setting, problem }) };
         range((1..=1024).contains(&self.concurrency), "concurrency", "must be from 1 to 1024")?;
         range(self.max_attempts >= 1, "max_attempts", "must be at least 1")?;
         let Limits { records_per_partition, records, bytes, finished_ahead } = self.limits;

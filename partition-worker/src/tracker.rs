@@ -109,6 +109,7 @@ impl CommitTracker {
     }
 
     /// The finished offsets above the watermark, in order.
+    #[must_use]
     pub fn finished_ahead(&self) -> impl ExactSizeIterator<Item = i64> + '_ {
         self.ahead.iter().copied()
     }

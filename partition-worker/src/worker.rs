@@ -48,7 +48,6 @@ impl<DB: WorkerSql> Worker<DB> {
     /// The worker itself sets `enable.auto.commit` and `enable.auto.offset.store` to false. `auto.offset.reset` (default here:
     /// `earliest`) says where a group starts that has neither progress in the database nor a committed offset; afterwards
     /// the database says it, and an offset that the log does not have stops the worker.
-    #[must_use]
     pub fn builder(kafka: ClientConfig) -> Builder<DB> {
         Builder::new(kafka)
     }
@@ -98,7 +97,9 @@ impl<DB: WorkerSql> Worker<DB> {
         let drained = timeout(drain_timeout, dispatch.idle()).await.is_ok();
         dispatch.cancel();
         if timeout(CANCEL_PATIENCE, dispatch.idle()).await.is_err() {
-            tracing::warn!("a handler goes on after it was cancelled; it is left behind, and cannot commit once it is fenced");
+            tracing::warn!(
+                "a handler goes on after it was cancelled; it is left behind, and cannot commit once it is fenced"
+            );
         }
         dispatch.fold_all().await;
         let _ = orders.send(Order::Close);

@@ -127,7 +127,9 @@ impl Tracking for WithoutEpoch {
 /// 10, 12 and 15 are delivered (the rest is compacted away), 15 and 10 finish; is 12 left to be redone?
 fn keeps_the_gap<T: Tracking>() -> bool {
     let mut tracker = T::begin(1, 10);
-    [10, 12, 15].into_iter().for_each(|offset| tracker.deliver(offset));
+    for offset in [10, 12, 15] {
+        tracker.deliver(offset);
+    }
     tracker.finish(1, 15);
     tracker.finish(1, 10);
     tracker.commit() <= 12
@@ -136,16 +138,24 @@ fn keeps_the_gap<T: Tracking>() -> bool {
 /// 10, 12 and 15 all finish; is everything committed?
 fn passes_holes<T: Tracking>() -> bool {
     let mut tracker = T::begin(1, 10);
-    [10, 12, 15].into_iter().for_each(|offset| tracker.deliver(offset));
-    [12, 15, 10].into_iter().for_each(|offset| tracker.finish(1, offset));
+    for offset in [10, 12, 15] {
+        tracker.deliver(offset);
+    }
+    for offset in [12, 15, 10] {
+        tracker.finish(1, offset);
+    }
     tracker.commit() == 16
 }
 
 /// 11 and 13 fail, the others finish; does the first of the two hold the commit?
 fn stays_at_the_first_of_two_failing<T: Tracking>() -> bool {
     let mut tracker = T::begin(1, 10);
-    (10..16).for_each(|offset| tracker.deliver(offset));
-    [10, 12, 14, 15].into_iter().for_each(|offset| tracker.finish(1, offset));
+    for offset in 10..16 {
+        tracker.deliver(offset);
+    }
+    for offset in [10, 12, 14, 15] {
+        tracker.finish(1, offset);
+    }
     tracker.commit() == 11
 }
 

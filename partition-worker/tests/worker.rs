@@ -1,6 +1,9 @@
 //! The worker end to end: SQLite with the mock cluster, PostgreSQL with the real broker.
 #![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres")))]
 
+#[cfg(feature = "postgres")]
+#[path = "worker/lost_reply.rs"]
+mod lost_reply;
 #[path = "worker/rig.rs"]
 mod rig;
 #[path = "worker/suite.rs"]
@@ -23,9 +26,13 @@ leastlock_testkit::mount!(suite:
 /// What only the real broker and PostgreSQL can show.
 #[cfg(feature = "postgres")]
 mod real {
-    use super::suite;
+    mod suite {
+        pub(crate) use crate::lost_reply::a_commit_whose_reply_is_lost_counts_once;
+        pub(crate) use crate::suite::a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing;
+    }
 
     leastlock_testkit::mount!(suite on postgres:
+        a_commit_whose_reply_is_lost_counts_once,
         a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing,
     );
 }

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{LIMIT, Rig, Told, apply, builder};
+use crate::rig::{LIMIT, Rig, Told, apply, builder, start};
 
 #[allow(dead_code, reason = "this file needs a part of it")]
 #[path = "worker/rig.rs"]
@@ -53,7 +53,8 @@ impl Handler<Postgres> for Zombie {
             return apply::<Postgres>(tx, record, "zombie").await;
         }
         let (pool, record) = (self.pool.clone(), record.clone());
-        let aside = tokio::spawn(async move { apply::<Postgres>(&mut *pool.acquire().await?, &record, "zombie").await });
+        let aside =
+            tokio::spawn(async move { apply::<Postgres>(&mut *pool.acquire().await?, &record, "zombie").await });
         aside.await?
     }
 }
@@ -64,11 +65,13 @@ fn zombie_worker() {
         return;
     }
     let env = |name: &str| std::env::var(name).expect("the parent sets it");
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let pool = Postgres::connect(&env("URL")).await;
         let (bootstrap, group, topic) = (env("BOOTSTRAP"), env("GROUP"), env("TOPIC"));
-        let worker = builder(&pool, timeouts(), &bootstrap, &group, &topic, &short_session()).build().expect("a worker");
+        let worker =
+            builder(&pool, timeouts(), &bootstrap, &group, &topic, &short_session()).build().expect("a worker");
         let shutdown = CancellationToken::new();
         let handler = Zombie { fenced: env("WRITES") == FENCED, pool };
         let worker = tokio::spawn(worker.run(handler, shutdown.clone()));
@@ -102,7 +105,7 @@ async fn effects_of_a_zombie(database: TestDatabase<Postgres>, writes: &str) -> 
     child.stop();
     rig.produce(&KEYS[..1], 6..=8).await;
 
-    let newcomer = rig.start(rig.builder_with(timeouts()), Told::plain("newcomer"));
+    let newcomer = start(rig.builder_with(timeouts()), Told::plain("newcomer"));
     rig.until("SELECT count(*) FROM effect WHERE owner = 'newcomer'", |found| found == 4, "takeover").await;
     child.resume();
     child.send_line("go on");

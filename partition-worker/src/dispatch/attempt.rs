@@ -73,7 +73,8 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
         };
         let class = failure.database_error().map(classify::<DB>);
         // A handler that lets its transaction sit until the server ends it would do so for ever.
-        let sat_too_long = class == Some(ErrorClass::ConnectionLost) && began.elapsed() >= self.progress.timeouts().idle;
+        let sat_too_long =
+            class == Some(ErrorClass::ConnectionLost) && began.elapsed() >= self.progress.timeouts().idle;
         let disturbed = class.is_some_and(ErrorClass::is_retryable) && !failure.is_permanent() && !sat_too_long;
         if !disturbed {
             return Some(Outcome::Failed(failure));

@@ -87,7 +87,9 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
                 owned.fold.in_vain = 0;
             }
             Ok(Fold::InTheWay) => owned.fold.in_vain = owned.fold.in_vain.saturating_add(1),
-            Err(error) => tracing::warn!(%partition, %error, "finished offsets could not be folded; trying again later"),
+            Err(error) => {
+                tracing::warn!(%partition, %error, "finished offsets could not be folded; trying again later");
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
     /// Starts a task for each piece of work that the lanes let out.
     pub(super) fn start_ready(&self, mut state: MutexGuard<'_, State>) {
         let Some(this) = self.this.upgrade() else { return };
-        while let Some((key, job)) = state.lanes.next() {
+        while let Some((key, job)) = state.lanes.start() {
             self.runtime.spawn(Arc::clone(&this).work(key, job));
         }
     }
@@ -48,7 +48,7 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
             }
             Outcome::Failed(failure) => self.failed_attempt(&mut state, key, job, failure),
         }
-        state.lanes.next()
+        state.lanes.start()
     }
 
     fn finished(&self, state: &mut State, key: &LaneKey, job: &Job, before: bool) {

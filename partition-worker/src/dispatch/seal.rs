@@ -30,11 +30,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(500);
 impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
     /// Seals the partitions of an assignment, and tells the polling thread of each. It is told nothing of a partition that was
     /// taken away meanwhile.
-    pub(super) async fn seal_all(
-        self: Arc<Self>,
-        batch: Batch,
-        partitions: Vec<(TopicPartition, CancellationToken)>,
-    ) {
+    pub(super) async fn seal_all(self: Arc<Self>, batch: Batch, partitions: Vec<(TopicPartition, CancellationToken)>) {
         let seals = stream::iter(partitions).map(|(partition, cancel)| {
             let this = &self;
             async move {

@@ -11,13 +11,12 @@ use crate::record::Record;
 /// Copies a message. `sources` holds the names met before, so that a record does not allocate one.
 pub(super) fn record(sources: &mut Sources, message: &BorrowedMessage<'_>) -> Record {
     let (topic, number) = (message.topic(), message.partition());
-    let source = match sources.get(topic).and_then(|partitions| partitions.get(&number)) {
-        Some(known) => known.clone(),
-        None => {
-            let partitions = sources.entry(topic.to_owned()).or_default();
-            partitions.entry(number).or_insert_with(|| TopicPartition::new(topic, number)).clone()
-        }
-    };
+    let known = sources.get(topic).and_then(|partitions| partitions.get(&number)).cloned();
+    let source = known.unwrap_or_else(|| {
+        let new = TopicPartition::new(topic, number);
+        sources.entry(topic.to_owned()).or_default().insert(number, new.clone());
+        new
+    });
     let mut record = Record::at(source, message.offset());
     if let Some(key) = message.key() {
         record = record.with_key(key);

@@ -2,7 +2,7 @@
 
 use leastlock_core::Statement;
 use leastlock_partition_worker::progress::{Entry, Seal, Sealed};
-use leastlock_partition_worker::{Epoch, MIGRATIONS, Progress, Timeouts, TopicPartition, WorkerSql};
+use leastlock_partition_worker::{Epoch, MIGRATIONS, Progress, TopicPartition, WorkerSql};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Transaction;
 
@@ -26,7 +26,12 @@ pub(crate) fn owner<DB: Tested>(database: &TestDatabase<DB>, name: &str) -> Prog
     Progress::new(database.pool.clone(), GROUP, name)
 }
 
-pub(crate) fn owner_with<DB: Tested>(database: &TestDatabase<DB>, name: &str, timeouts: Timeouts) -> Progress<DB> {
+#[cfg(feature = "postgres")]
+pub(crate) fn owner_with<DB: Tested>(
+    database: &TestDatabase<DB>,
+    name: &str,
+    timeouts: leastlock_partition_worker::Timeouts,
+) -> Progress<DB> {
     owner(database, name).with_timeouts(timeouts)
 }
 

@@ -30,7 +30,7 @@ pub(crate) const KEY_SHARE: &str = "WITH guard AS MATERIALIZED ( \
      INSERT INTO leastlock_partition_done (group_id, topic, partition, record_offset) \
      SELECT $1, $2, $3::integer, $5 FROM guard ON CONFLICT DO NOTHING";
 
-/// Locks rightly, and compares next_offset as the statement's snapshot has it.
+/// Locks rightly, and compares `next_offset` as the statement's snapshot has it.
 #[cfg(feature = "postgres")]
 pub(crate) const COMPARED_OUTSIDE: &str = "WITH guard AS MATERIALIZED ( \
          SELECT epoch FROM leastlock_partition AS locked \

@@ -161,7 +161,8 @@ pub(crate) fn stopped_handler_child(name: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let pool = Postgres::connect(&env("URL")).await;
-        let fence = if env("DOUBLE") == "yes" { Fence(doubles::WITHOUT_IDLE_TIMEOUT) } else { Fence::real::<Postgres>() };
+        let fence =
+            if env("DOUBLE") == "yes" { Fence(doubles::WITHOUT_IDLE_TIMEOUT) } else { Fence::real::<Postgres>() };
         let mut tx = pool.begin_with(Postgres::BEGIN_WRITE).await.expect("a transaction");
         assert!(fence.enter_with_idle(&mut tx, Epoch::new(1), 10, 1_500).await);
         speak("entered");

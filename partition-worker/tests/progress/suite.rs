@@ -12,7 +12,10 @@ use crate::bench::{Fence, GROUP, Tested, effect, entry, handle, owner, partition
 use crate::doubles;
 
 /// Records 10 to 13; the handler of 11 never came to an end. What does the next owner do again?
-async fn redone<DB: Tested>(database: TestDatabase<DB>, next_and_finished: &'static str) -> (TestDatabase<DB>, Vec<i64>) {
+async fn redone<DB: Tested>(
+    database: TestDatabase<DB>,
+    next_and_finished: &'static str,
+) -> (TestDatabase<DB>, Vec<i64>) {
     let database = prepared(database).await;
     let first = owner(&database, "first");
     let epoch = sealed(&first, 10).await.epoch;
@@ -102,7 +105,8 @@ async fn wait_for_a_waiter<DB: Tested>(database: &TestDatabase<DB>) {
     if DB::ENGINE == Engine::Sqlite {
         return tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    let waiting =
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
     for _ in 0..1_000 {
         if database.int(waiting).await > 0 {
             return;

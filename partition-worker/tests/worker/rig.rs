@@ -10,13 +10,14 @@ use leastlock_partition_worker::{
 };
 use leastlock_testkit::broker::Broker;
 use leastlock_testkit::{TestDatabase, TestEngine};
-use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::{ClientConfig, TopicPartitionList};
 use sqlx::{Pool, Transaction};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Long enough for a loaded machine; nothing waits for it that comes earlier.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// The broker that goes with an engine.
 pub(crate) trait Bus: TestEngine + WorkerSql {
@@ -59,12 +60,6 @@ impl<DB: Bus> Rig<DB> {
         builder(&self.database.pool, timeouts, self.broker.bootstrap(), &self.group, &self.topic, &self.settings)
     }
 
-    pub(crate) fn start(&self, builder: Builder<DB>, handler: Told) -> Running {
-        let shutdown = CancellationToken::new();
-        let worker = builder.build().expect("a worker");
-        Running { task: tokio::spawn(worker.run(handler, shutdown.clone())), shutdown }
-    }
-
     /// Waits until so many effects are committed.
     pub(crate) async fn effects(&self, count: i64) {
         self.until("SELECT count(*) FROM effect", |found| found >= count, &format!("{count} effects")).await;
@@ -82,7 +77,21 @@ impl<DB: Bus> Rig<DB> {
         }
     }
 
-    /// Produces `count` records for each key, in turn, with their number of the key as the value, from 1.
+    /// The sum of the offsets that the group has committed to Kafka.
+    pub(crate) async fn committed(&self, partitions: i32) -> i64 {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.broker.bootstrap()).set("group.id", &self.group);
+        let mut list = TopicPartitionList::new();
+        list.add_partition_range(&self.topic, 0, partitions - 1);
+        let asked = tokio::task::spawn_blocking(move || {
+            let client: BaseConsumer = config.create().expect("a client");
+            client.committed_offsets(list, LIMIT).expect("committed offsets")
+        });
+        let committed = asked.await.expect("no panic");
+        committed.elements().iter().map(|element| element.offset().to_raw().expect("an offset")).sum()
+    }
+
+    /// Produces records for each key, in turn, with their number of the key as the value, from 1.
     pub(crate) async fn produce(&self, keys: &[&str], numbers: std::ops::RangeInclusive<i64>) {
         for number in numbers {
             for key in keys {
@@ -138,11 +147,15 @@ async fn create_effect_table<DB: TestEngine>(database: &TestDatabase<DB>) {
         Engine::Sqlite => {
             "CREATE TABLE effect (id INTEGER PRIMARY KEY AUTOINCREMENT, record_key TEXT, number BIGINT, owner TEXT)"
         }
-        _ => {
-            "CREATE TABLE effect (id BIGINT GENERATED ALWAYS AS IDENTITY, record_key TEXT, number BIGINT, owner TEXT)"
-        }
+        _ => "CREATE TABLE effect (id BIGINT GENERATED ALWAYS AS IDENTITY, record_key TEXT, number BIGINT, owner TEXT)",
     };
     database.execute(create).await;
+}
+
+pub(crate) fn start<DB: WorkerSql>(builder: Builder<DB>, handler: Told) -> Running {
+    let shutdown = CancellationToken::new();
+    let worker = builder.build().expect("a worker");
+    Running { task: tokio::spawn(worker.run(handler, shutdown.clone())), shutdown }
 }
 
 /// A running worker.

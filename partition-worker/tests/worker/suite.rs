@@ -9,26 +9,27 @@ use leastlock_partition_worker::{Error, Failure, Limits, Progress, Record, Topic
 use leastlock_testkit::TestDatabase;
 use tokio::sync::Semaphore;
 
-use crate::rig::{Bus, LIMIT, Rig, Told, until};
+use crate::rig::{Bus, LIMIT, Rig, Told, start, until};
 
 const KEYS: [&str; 7] = ["85123A", "71053", "84406B", "84029G", "84029E", "22752", "21730"];
 
 pub(crate) async fn every_record_takes_effect_once_in_the_order_of_its_key<DB: Bus>(database: TestDatabase<DB>) {
     let rig = Rig::new(database, 3).await;
     rig.produce(&KEYS, 1..=20).await;
-    let first = rig.start(rig.builder(), Told::plain("first"));
+    let first = start(rig.builder(), Told::plain("first"));
     rig.effects(140).await;
     let summary = first.stop().await;
     assert_eq!((summary.processed(), summary.already_done(), summary.drained), (140, 0, true), "{summary:?}");
     assert!(summary.partitions.values().all(|partition| partition.unfinished == 0), "{summary:?}");
 
     rig.produce(&KEYS, 21..=22).await;
-    let second = rig.start(rig.builder(), Told::plain("second"));
+    let second = start(rig.builder(), Told::plain("second"));
     rig.effects(154).await;
     let summary = second.stop().await;
     assert_eq!((summary.processed(), summary.already_done()), (14, 0), "the second goes on where the first ended");
     rig.assert_exactly_once(&KEYS, 22).await;
     assert_eq!(rig.database.int("SELECT count(*) FROM leastlock_partition_done").await, 0, "all is folded");
+    assert_eq!(rig.committed(3).await, 154, "and Kafka has been told");
 }
 
 pub(crate) async fn an_eager_rebalance_loses_and_doubles_nothing<DB: Bus>(database: TestDatabase<DB>) {
@@ -42,7 +43,9 @@ pub(crate) async fn a_cooperative_rebalance_loses_and_doubles_nothing<DB: Bus>(d
     rebalance_in_the_middle(rig).await;
 }
 
-pub(crate) async fn a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing<DB: Bus>(database: TestDatabase<DB>) {
+pub(crate) async fn a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing<DB: Bus>(
+    database: TestDatabase<DB>,
+) {
     let mut rig = Rig::new(database, 4).await;
     rig.settings.push(("group.protocol", "consumer".to_owned()));
     rebalance_in_the_middle(rig).await;
@@ -58,9 +61,9 @@ async fn rebalance_in_the_middle<DB: Bus>(rig: Rig<DB>) {
             })
         })
     };
-    let first = rig.start(rig.builder().concurrency(4), slow("first"));
+    let first = start(rig.builder().concurrency(4), slow("first"));
     rig.effects(20).await;
-    let second = rig.start(rig.builder().concurrency(4), slow("second"));
+    let second = start(rig.builder().concurrency(4), slow("second"));
     // Until the second has a share there is always more to do.
     let mut upto = 30;
     let deadline = Instant::now() + LIMIT;
@@ -84,7 +87,7 @@ pub(crate) async fn p5_what_was_finished_out_of_order_is_not_redone_after_a_cras
     // SQLite has one writer at a time: there the record is held up before its transaction, by failing.
     rig.produce(&KEYS, 1..=3).await;
     let stuck = |record: &Record| record.key() == Some(KEYS[2].as_bytes());
-    let first = rig.start(
+    let first = start(
         rig.builder().max_attempts(u32::MAX),
         Told::first("first", move |record| {
             let result = if stuck(record) { Err(Failure::retry("not yet")) } else { Ok(()) };
@@ -95,7 +98,7 @@ pub(crate) async fn p5_what_was_finished_out_of_order_is_not_redone_after_a_cras
     first.crash().await;
     assert_eq!(rig.database.int("SELECT count(*) FROM effect").await, 18);
 
-    let second = rig.start(rig.builder(), Told::plain("second"));
+    let second = start(rig.builder(), Told::plain("second"));
     rig.effects(21).await;
     let summary = second.stop().await;
     assert_eq!(summary.processed(), 3, "only the gap is redone: {summary:?}");
@@ -109,7 +112,7 @@ pub(crate) async fn p6_two_failing_handlers_keep_the_watermark_at_the_first<DB: 
     let failing = |record: &Record| [2, 4].contains(&record.offset());
     let may_end = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&may_end);
-    let worker = rig.start(
+    let worker = start(
         rig.builder().max_attempts(u32::MAX),
         Told::first("first", move |record| {
             let result = match (failing(record), told.load(Ordering::SeqCst)) {
@@ -132,7 +135,7 @@ pub(crate) async fn p6_two_failing_handlers_keep_the_watermark_at_the_first<DB: 
         other => panic!("{other}"),
     }
     assert_eq!(rig.database.int("SELECT next_offset FROM leastlock_partition").await, 2);
-    let second = rig.start(rig.builder(), Told::plain("second"));
+    let second = start(rig.builder(), Told::plain("second"));
     rig.effects(7).await;
     let summary = second.stop().await;
     assert_eq!((summary.processed(), summary.already_done()), (2, 3), "{summary:?}");
@@ -146,7 +149,7 @@ pub(crate) async fn p7_a_handler_from_an_earlier_assignment_counts_once<DB: Bus>
     let gate = Arc::new(Semaphore::new(0));
     let (entered, waits) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&gate));
     let seen = Arc::clone(&entered);
-    let first = rig.start(
+    let first = start(
         rig.builder(),
         Told::first("first", move |record| {
             let (waits, seen, held) = (Arc::clone(&waits), Arc::clone(&seen), record.offset() == 1);
@@ -159,7 +162,7 @@ pub(crate) async fn p7_a_handler_from_an_earlier_assignment_counts_once<DB: Bus>
         }),
     );
     until("open handler", || entered.load(Ordering::SeqCst) > 0).await;
-    let second = rig.start(rig.builder(), Told::plain("second"));
+    let second = start(rig.builder(), Told::plain("second"));
     // The newest epoch is claimed at the gate while the handler is open; SQLite's one lock lets nobody claim it.
     if DB::ENGINE == leastlock_core::Engine::Sqlite {
         tokio::time::sleep(Duration::from_secs(4)).await;
@@ -176,12 +179,14 @@ pub(crate) async fn p7_a_handler_from_an_earlier_assignment_counts_once<DB: Bus>
     rig.assert_exactly_once(&KEYS[..1], 5).await;
 }
 
-pub(crate) async fn a_failing_handler_is_tried_again_in_its_lane_while_others_go_on<DB: Bus>(database: TestDatabase<DB>) {
+pub(crate) async fn a_failing_handler_is_tried_again_in_its_lane_while_others_go_on<DB: Bus>(
+    database: TestDatabase<DB>,
+) {
     let rig = Rig::new(database, 1).await;
     rig.produce(&KEYS, 1..=3).await;
     let others = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&others);
-    let worker = rig.start(
+    let worker = start(
         rig.builder().concurrency(1).max_attempts(u32::MAX),
         Told::first("first", move |record| {
             let failing = record.key() == Some(KEYS[0].as_bytes());
@@ -207,7 +212,7 @@ pub(crate) async fn p15_a_shutdown_lets_running_handlers_finish<DB: Bus>(databas
     let gate = Arc::new(Semaphore::new(0));
     let running = Arc::new(AtomicUsize::new(0));
     let (waits, seen) = (Arc::clone(&gate), Arc::clone(&running));
-    let worker = rig.start(
+    let worker = start(
         rig.builder(),
         Told::first("first", move |_| {
             let waits = Arc::clone(&waits);
@@ -225,16 +230,20 @@ pub(crate) async fn p15_a_shutdown_lets_running_handlers_finish<DB: Bus>(databas
     let partition = summary.partitions.values().next().expect("one partition");
     assert!(summary.drained, "{summary:?}");
     assert_eq!(partition.watermark, Some(i64::try_from(partition.processed).expect("small")), "{summary:?}");
-    assert_eq!(rig.database.int("SELECT count(*) FROM effect").await, i64::try_from(summary.processed()).expect("small"));
+    assert_eq!(
+        rig.database.int("SELECT count(*) FROM effect").await,
+        i64::try_from(summary.processed()).expect("small")
+    );
 }
 
 pub(crate) async fn p18_a_worker_with_nothing_to_do_closes_without_an_error<DB: Bus>(database: TestDatabase<DB>) {
     let rig = Rig::new(database, 2).await;
-    let joining = rig.start(rig.builder(), Told::plain("joining"));
+    let joining = start(rig.builder(), Told::plain("joining"));
     let summary = joining.stop().await;
     assert_eq!((summary.processed(), summary.drained), (0, true));
-    let idle = rig.start(rig.builder(), Told::plain("idle"));
-    rig.until("SELECT count(*) FROM leastlock_partition WHERE next_offset IS NOT NULL", |found| found == 2, "seals").await;
+    let idle = start(rig.builder(), Told::plain("idle"));
+    rig.until("SELECT count(*) FROM leastlock_partition WHERE next_offset IS NOT NULL", |found| found == 2, "seals")
+        .await;
     let summary = idle.stop().await;
     assert_eq!((summary.processed(), summary.drained), (0, true));
 }
@@ -243,7 +252,7 @@ pub(crate) async fn p18_a_worker_with_nothing_to_do_closes_without_an_error<DB: 
 pub(crate) async fn a_partition_that_a_stranger_has_sealed_is_taken_again<DB: Bus>(database: TestDatabase<DB>) {
     let rig = Rig::new(database, 2).await;
     rig.produce(&KEYS, 1..=2).await;
-    let worker = rig.start(rig.builder().rejoin_after(Duration::from_secs(1)), Told::plain("owner"));
+    let worker = start(rig.builder().rejoin_after(Duration::from_secs(1)), Told::plain("owner"));
     rig.effects(14).await;
     let stranger = Progress::new(rig.database.pool.clone(), rig.group.as_str(), "stranger");
     for partition in 0..2 {
@@ -261,7 +270,7 @@ pub(crate) async fn records_in_flight_are_bounded<DB: Bus>(database: TestDatabas
     let rig = Rig::new(database, 2).await;
     rig.produce(&KEYS, 1..=60).await;
     let limits = Limits { records_per_partition: 20, records: 30, ..Limits::default() };
-    let worker = rig.start(rig.builder().limits(limits), Told::plain("bounded"));
+    let worker = start(rig.builder().limits(limits), Told::plain("bounded"));
     rig.effects(420).await;
     worker.stop().await;
     rig.assert_exactly_once(&KEYS, 60).await;
