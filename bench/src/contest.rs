@@ -88,7 +88,7 @@ pub(crate) async fn compare<C: Contest>(contest: C, clients: u32, options: &Opti
                 load.run(&contest, *contender).await.with_context(|| format!("{measure}, {name}"))?;
             contest.verify(*contender, effects).await.with_context(|| format!("{measure}, {name}: wrong results"))?;
             let kind = if number == 0 { "warm-up".to_owned() } else { format!("round {number}/{}", options.rounds) };
-            eprintln!("{measure}, {clients} clients, {kind}, {name}: {:.0} ops/s, verified", round.per_second);
+            eprintln!("{measure}, clients: {clients}, {kind}, {name}: {:.0} ops/s, verified", round.per_second);
             if number > 0 {
                 entry.rounds.push(round);
             }

@@ -23,11 +23,12 @@ mod statistics;
 mod stock;
 
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use clap::Parser;
 use leastlock_testkit::database::{POSTGRES_URL, Postgres, Sqlite};
+use sqlx::{Connection, PgConnection};
 
 use crate::engine::BenchEngine;
 use crate::options::{Options, Scenario};
@@ -45,11 +46,19 @@ struct Cli {
     scenario: Scenario,
 }
 
-fn main() -> anyhow::Result<()> {
-    let cli = Cli::parse();
-    let options = cli.scenario.options();
-    if !options.sqlite {
-        use_server(options)?;
+fn main() -> ExitCode {
+    match start(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(cli: &Cli) -> anyhow::Result<()> {
+    if !cli.scenario.options().sqlite {
+        use_server(cli.scenario.options())?;
     }
     let runtime = tokio::runtime::Runtime::new().context("the runtime does not start")?;
     runtime.block_on(async {
@@ -85,6 +94,10 @@ async fn run(scenario: &Scenario) -> anyhow::Result<()> {
     let report = if scenario.options().sqlite {
         measure::<Sqlite>(scenario).await?
     } else {
+        // Found out here, a missing server is an error with a name; later it would be a panic of the test database.
+        let url = std::env::var(POSTGRES_URL)?;
+        let server = PgConnection::connect(&url).await.context("the PostgreSQL server does not answer")?;
+        server.close().await?;
         measure::<Postgres>(scenario).await?
     };
     let options = scenario.options();
