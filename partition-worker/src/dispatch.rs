@@ -97,7 +97,8 @@ pub(crate) struct Parts<DB: WorkerSql, H> {
 impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
     pub(crate) fn new(parts: Parts<DB, H>, runtime: Handle) -> Arc<Self> {
         let Parts { progress, handler, settings, kafka, reset, orders } = parts;
-        let state = Mutex::new(State::new(&settings));
+        let lanes = Lanes::new(settings.concurrency(progress.pool()));
+        let state = Mutex::new(State::new(lanes, Flow::new(settings.limits)));
         let (changed, stop) = (Notify::new(), CancellationToken::new());
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -259,10 +260,10 @@ impl<DB: WorkerSql, H: Handler<DB>> Control for Dispatch<DB, H> {
 }
 
 impl State {
-    fn new(settings: &Settings) -> Self {
+    fn new(lanes: Lanes<Job>, flow: Flow) -> Self {
         Self {
-            lanes: Lanes::new(settings.concurrency),
-            flow: Flow::new(settings.limits),
+            lanes,
+            flow,
             owned: HashMap::new(),
             sealing: HashMap::new(),
             partitions: BTreeMap::new(),

@@ -15,7 +15,7 @@ pub struct Effect<DB: WorkerSql> {
 impl<DB: WorkerSql> Effect<DB> {
     /// Into the database of this pool, where [`MIGRATIONS`](crate::MIGRATIONS) have been applied.
     ///
-    /// The pool should have two connections more than the worker's concurrency: one to fold with, and one to seal with.
+    /// The pool should have two connections more than the worker's [concurrency](crate::Builder::concurrency).
     #[must_use]
     pub fn in_database(pool: &Pool<DB>) -> Self {
         Self { pool: pool.clone(), timeouts: Timeouts::default() }

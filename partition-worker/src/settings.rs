@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use leastlock_core::Backoff;
 use rdkafka::ClientConfig;
+use sqlx::Pool;
+
+use leastlock_core::{Backoff, Dialect, Engine};
 
 use crate::error::Error;
 use crate::flow::Limits;
@@ -19,7 +21,7 @@ pub enum OnFailure {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
-    pub(crate) concurrency: usize,
+    pub(crate) concurrency: Option<usize>,
     pub(crate) limits: Limits,
     pub(crate) max_attempts: u32,
     pub(crate) backoff: Backoff,
@@ -34,7 +36,7 @@ pub(crate) struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            concurrency: 16,
+            concurrency: None,
             limits: Limits::default(),
             max_attempts: 10,
             backoff: Backoff::new(Duration::from_millis(50), Duration::from_secs(5)),
@@ -49,10 +51,25 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// How many handlers run at a time on this pool.
+    pub(crate) fn concurrency<DB: Dialect>(&self, pool: &Pool<DB>) -> usize {
+        let connections = usize::try_from(pool.options().get_max_connections()).unwrap_or(usize::MAX);
+        self.concurrency.unwrap_or(match DB::ENGINE {
+            // There is one write lock; a second handler could only wait for it.
+            Engine::Sqlite => 1,
+            // One connection to fold with, one to seal with.
+            _ => connections.saturating_sub(2).clamp(1, 16),
+        })
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         let range =
             |right: bool, setting, problem| if right { Ok(()) } else { Err(Error::Setting { setting, problem }) };
-        range((1..=1024).contains(&self.concurrency), "concurrency", "must be from 1 to 1024")?;
+        range(
+            self.concurrency.is_none_or(|handlers| (1..=1024).contains(&handlers)),
+            "concurrency",
+            "must be from 1 to 1024",
+        )?;
         range(self.max_attempts >= 1, "max_attempts", "must be at least 1")?;
         let Limits { records_per_partition, records, bytes, finished_ahead } = self.limits;
         let all = [records_per_partition, records, bytes, finished_ahead];
@@ -122,7 +139,7 @@ mod tests {
     #[test]
     fn limits_are_checked() {
         assert!(Settings::default().check().is_ok());
-        assert!(Settings { concurrency: 0, ..Settings::default() }.check().is_err());
+        assert!(Settings { concurrency: Some(0), ..Settings::default() }.check().is_err());
         assert!(Settings { max_attempts: 0, ..Settings::default() }.check().is_err());
     }
 }

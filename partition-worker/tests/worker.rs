@@ -20,7 +20,9 @@ leastlock_testkit::mount!(suite:
     p15_a_shutdown_lets_running_handlers_finish,
     p18_a_worker_with_nothing_to_do_closes_without_an_error,
     a_partition_that_a_stranger_has_sealed_is_taken_again,
-    records_in_flight_are_bounded,
+    p10_what_a_slow_key_holds_back_is_bounded,
+    p10_double_without_a_limit_all_are_held,
+    an_offset_that_the_log_does_not_have_stops_the_worker,
 );
 
 /// What only the real broker and PostgreSQL can show.

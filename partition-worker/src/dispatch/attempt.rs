@@ -26,7 +26,7 @@ pub(super) enum Outcome {
     /// The handler failed, or the database in a way that the handler must have caused. Rolled back.
     Failed(Failure),
     /// The database failed in a way that passes. Rolled back, or, with `commit_unknown`, perhaps committed.
-    Disturbed(Box<dyn std::error::Error + Send + Sync>),
+    Disturbed(ErrorClass),
 }
 
 impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
@@ -75,14 +75,16 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
         // A handler that lets its transaction sit until the server ends it would do so for ever.
         let sat_too_long =
             class == Some(ErrorClass::ConnectionLost) && began.elapsed() >= self.progress.timeouts().idle;
-        let disturbed = class.is_some_and(ErrorClass::is_retryable) && !failure.is_permanent() && !sat_too_long;
-        if !disturbed {
-            return Some(Outcome::Failed(failure));
+        match class.filter(|class| class.is_retryable() && !failure.is_permanent() && !sat_too_long) {
+            Some(class) => Some(Outcome::Disturbed(class)),
+            None => Some(Outcome::Failed(failure)),
         }
-        Some(Outcome::Disturbed(failure.into_cause()))
     }
 }
 
 fn failed_or_disturbed<DB: WorkerSql>(error: sqlx::Error) -> Outcome {
-    if classify::<DB>(&error).is_retryable() { Outcome::Disturbed(error.into()) } else { Outcome::Failed(error.into()) }
+    match classify::<DB>(&error) {
+        class if class.is_retryable() => Outcome::Disturbed(class),
+        _ => Outcome::Failed(error.into()),
+    }
 }

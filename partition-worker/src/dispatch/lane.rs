@@ -39,9 +39,9 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
             Outcome::AlreadyDone => self.finished(&mut state, key, &job, !job.commit_unknown),
             Outcome::Fenced => self.fenced(&mut state, key, &job),
             Outcome::Cancelled => state.release(key, &job),
-            Outcome::Disturbed(error) => {
+            Outcome::Disturbed(class) => {
                 let partition = &key.partition;
-                tracing::warn!(%partition, offset = job.record.offset(), error, "the database failed; trying again");
+                tracing::warn!(%partition, offset = job.record.offset(), ?class, "the database failed; trying again");
                 let delay = self.settings.backoff.delay(job.disturbances);
                 job.disturbances = job.disturbances.saturating_add(1);
                 self.rest(&mut state, key, job, delay);
@@ -78,7 +78,9 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
         let delay = self.settings.backoff.delay(job.attempts);
         job.attempts = job.attempts.saturating_add(1);
         let attempts = job.attempts;
-        tracing::warn!(%partition, offset, attempts, %failure, "a handler failed");
+        tracing::warn!(%partition, offset, attempts, permanent = failure.is_permanent(), "a handler failed");
+        // What an application puts into its errors may be a key or a payload.
+        tracing::trace!(%partition, offset, %failure, "a handler failed");
         if !failure.is_permanent() && attempts < self.settings.max_attempts {
             return self.rest(state, key, job, delay);
         }

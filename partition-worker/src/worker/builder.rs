@@ -39,9 +39,10 @@ impl<DB: WorkerSql> Builder<DB> {
         Self { effect: Some(effect), ..self }
     }
 
-    /// How many handlers run at a time, in all partitions together; each takes a connection. Default: 16.
+    /// How many handlers run at a time, in all partitions together. Each takes a connection, and folds and seals take
+    /// two more. Default: 16, or two fewer than the pool has connections; 1 on SQLite, which has one writer at a time.
     pub fn concurrency(mut self, handlers: usize) -> Self {
-        self.settings.concurrency = handlers;
+        self.settings.concurrency = Some(handlers);
         self
     }
 
