@@ -2,6 +2,9 @@
 #![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres")))]
 
 #[cfg(feature = "postgres")]
+#[path = "worker/closing.rs"]
+mod closing;
+#[cfg(feature = "postgres")]
 #[path = "worker/lost_reply.rs"]
 mod lost_reply;
 #[path = "worker/rig.rs"]
@@ -29,12 +32,14 @@ leastlock_testkit::mount!(suite:
 #[cfg(feature = "postgres")]
 mod real {
     mod suite {
+        pub(crate) use crate::closing::p18_a_worker_closes_in_the_middle_of_a_seal;
         pub(crate) use crate::lost_reply::a_commit_whose_reply_is_lost_counts_once;
         pub(crate) use crate::suite::a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing;
     }
 
     leastlock_testkit::mount!(suite on postgres:
         a_commit_whose_reply_is_lost_counts_once,
+        p18_a_worker_closes_in_the_middle_of_a_seal,
         a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing,
     );
 }

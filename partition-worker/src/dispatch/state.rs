@@ -1,0 +1,107 @@
+//! What is known of the partitions and their records, changed under one lock and never across an await.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::{Job, Owned, State};
+use crate::flow::Flow;
+use crate::lanes::{LaneKey, Lanes};
+use crate::partition::{Epoch, TopicPartition};
+use crate::record::Record;
+use crate::tracker::Completion;
+
+impl State {
+    pub(super) fn new(lanes: Lanes<Job>, flow: Flow) -> Self {
+        Self {
+            lanes,
+            flow,
+            owned: HashMap::new(),
+            sealing: HashMap::new(),
+            partitions: BTreeMap::new(),
+            draining: false,
+            failure: None,
+        }
+    }
+
+    /// Takes a delivered record in; answers whether there may be something to start.
+    pub(super) fn admit(&mut self, record: Record) -> bool {
+        let (partition, offset) = (record.source().clone(), record.offset());
+        let Some(owned) = self.owned.get_mut(&partition) else {
+            tracing::debug!(%partition, offset, "a record of a partition that is not owned is dropped");
+            return false;
+        };
+        if !owned.tracker.deliver(offset) {
+            tracing::debug!(%partition, offset, "a record that was delivered before is dropped");
+            return false;
+        }
+        if owned.finished.remove(&offset) {
+            let epoch = owned.tracker.epoch();
+            let _ = self.count_finished(&partition, epoch, offset);
+            self.partitions.entry(partition).or_default().already_done += 1;
+            return false;
+        }
+        let key = LaneKey { partition: partition.clone(), key: record.shared_key() };
+        self.flow.taken(&partition, record.weight());
+        let job = Job {
+            record,
+            epoch: owned.tracker.epoch(),
+            cancel: owned.cancel.clone(),
+            turnstile: Arc::clone(&owned.turnstile),
+            attempts: 0,
+            disturbances: 0,
+            commit_unknown: false,
+        };
+        self.lanes.push(key, job);
+        true
+    }
+
+    /// Ends the ownership of a partition: what waits is forgotten, what runs is left alone.
+    pub(super) fn disown(&mut self, partition: &TopicPartition) -> Option<Owned> {
+        self.note_position(partition);
+        self.forget_waiting(partition);
+        self.flow.unassigned(partition);
+        self.owned.remove(partition)
+    }
+
+    pub(super) fn drain(&mut self) {
+        self.draining = true;
+        let owned: Vec<_> = self.owned.keys().cloned().collect();
+        for partition in owned {
+            self.forget_waiting(&partition);
+        }
+    }
+
+    pub(super) fn forget_waiting(&mut self, partition: &TopicPartition) {
+        for job in self.lanes.purge(partition) {
+            self.flow.released(partition, job.record.weight());
+        }
+    }
+
+    pub(super) fn note_position(&mut self, partition: &TopicPartition) {
+        if let Some(owned) = self.owned.get(partition) {
+            let summary = self.partitions.entry(partition.clone()).or_default();
+            summary.watermark = Some(owned.tracker.watermark());
+            summary.unfinished = owned.tracker.unfinished();
+        }
+    }
+
+    /// Counts a finished record, if the partition is still owned in this epoch.
+    pub(super) fn count_finished(
+        &mut self,
+        partition: &TopicPartition,
+        epoch: Epoch,
+        offset: i64,
+    ) -> Option<&mut Owned> {
+        let owned = self.owned.get_mut(partition)?;
+        if owned.tracker.finish(epoch, offset) != Completion::Counted {
+            return None;
+        }
+        owned.fold.finished();
+        self.flow.finished_ahead(partition, owned.tracker.finished_ahead().len());
+        Some(owned)
+    }
+
+    pub(super) fn owns(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
+        self.owned.get(partition).is_some_and(|owned| owned.tracker.epoch() == epoch)
+    }
+}
