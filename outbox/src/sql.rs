@@ -26,6 +26,8 @@ pub trait OutboxSql: Dialect {
     const SHARDS: &'static str;
     /// Prolongs the leases of an owner: owner, milliseconds.
     const RENEW: &'static str;
+    /// A setting for the session that reads, if the engine needs one.
+    const READER: Option<&'static str>;
     /// Gives an owner's shards back: owner.
     const RELEASE: &'static str;
 

@@ -1,6 +1,7 @@
 -- Lock: none. Isolation: READ COMMITTED, one statement, so that pg_current_snapshot() is the snapshot that the rows are
 -- read with. What is visible in it and was not in the shard's `done` is new: transactions that began after `done`, and
--- those that were in progress then. Both ranges are found through the index (shard, xid).
+-- those that were in progress then. Both are found through the index (shard, xid); OFFSET 0 keeps the planner from turning the
+-- second into a scan of the whole shard, which it prefers where few transactions wrote many rows.
 -- Ordered by id inside a shard: ids of one key follow the order of its lock, and a snapshot that sees a later event of a
 -- key sees the earlier ones. Answers one row of NULLs besides the snapshot when nothing is new.
 SELECT now.snapshot::text, e.shard, e.id, e.event_id, e.topic, e.key, e.value, e.headers, e.partition, e.age_ms
@@ -20,10 +21,14 @@ LEFT JOIN LATERAL (
               AND pg_visible_in_snapshot(o.xid, now.snapshot)
             UNION ALL
             SELECT o.*
-            FROM leastlock_outbox AS o
-            WHERE o.shard = c.shard::smallint
-              AND o.xid = ANY (ARRAY(SELECT pg_snapshot_xip(c.done::pg_snapshot)))
-              AND pg_visible_in_snapshot(o.xid, now.snapshot)
+            FROM pg_snapshot_xip(c.done::pg_snapshot) AS in_progress (xid)
+            CROSS JOIN LATERAL (
+                SELECT *
+                FROM leastlock_outbox
+                WHERE shard = c.shard::smallint AND xid = in_progress.xid
+                OFFSET 0
+            ) AS o
+            WHERE pg_visible_in_snapshot(o.xid, now.snapshot)
         ) AS new
         ORDER BY new.id
         LIMIT $3

@@ -18,6 +18,7 @@ impl OutboxSql for Postgres {
     const APPEND: &'static str = include_str!("../../sql/postgres/append.sql");
     const SHARDS: &'static str = include_str!("../../sql/postgres/shards.sql");
     const RENEW: &'static str = include_str!("../../sql/postgres/renew.sql");
+    const READER: Option<&'static str> = Some(include_str!("../../sql/postgres/reader.sql"));
     const RELEASE: &'static str = include_str!("../../sql/postgres/release.sql");
 
     async fn claim(connection: &mut Self::Connection, owner: &str, lease_ms: i64) -> Result<Vec<Cursor>, sqlx::Error> {

@@ -17,6 +17,7 @@ impl OutboxSql for Sqlite {
     const APPEND: &'static str = include_str!("../../sql/sqlite/append.sql");
     const SHARDS: &'static str = include_str!("../../sql/sqlite/shards.sql");
     const RENEW: &'static str = include_str!("../../sql/sqlite/renew.sql");
+    const READER: Option<&'static str> = None;
     const RELEASE: &'static str = include_str!("../../sql/sqlite/release.sql");
 
     async fn claim(connection: &mut Self::Connection, owner: &str, lease_ms: i64) -> Result<Vec<Cursor>, sqlx::Error> {
