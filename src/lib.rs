@@ -63,3 +63,7 @@ pub use leastlock_occ as occ;
 pub use leastlock_outbox as outbox;
 #[cfg(feature = "partition-worker")]
 pub use leastlock_partition_worker as partition_worker;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;
