@@ -95,7 +95,7 @@ impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
         Ok(pages)
     }
 
-    async fn connect(&self) -> Result<PoolConnection<DB>, sqlx::Error> {
+    async fn connect(&mut self) -> Result<PoolConnection<DB>, sqlx::Error> {
         let mut connection = self.relay.pool.acquire().await?;
         if let Some(setting) = DB::READER {
             connection.close_on_drop();
@@ -106,7 +106,7 @@ impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
 
     /// Publishes within the lease, which the heartbeat prolongs meanwhile. `None`: the lease ended, or the drain did.
     async fn publish(
-        &self,
+        &mut self,
         events: &[LoggedEvent],
         shutdown: &CancellationToken,
     ) -> Option<Vec<Result<(), SendError>>> {
