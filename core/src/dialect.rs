@@ -33,7 +33,8 @@ pub enum Engine {
 ///
 /// # Contract
 /// - [`BEGIN_WRITE`](Self::BEGIN_WRITE) opens a transaction in which a later write cannot fail because another writer came
-///   between (SQLite), at READ COMMITTED whatever the server's default is (PostgreSQL).
+///   between (SQLite), at READ COMMITTED whatever the server's default is (PostgreSQL), and in which a process that stops is
+///   ended by the server after 10 s of idling, or what the session says if that is stricter (PostgreSQL).
 /// - Every method runs exactly the statement given, once, on the connection given.
 pub trait Dialect: Database + sealed::Sealed {
     /// Which engine this is.

@@ -28,6 +28,8 @@ pub struct Request<'a> {
     pub wait_ms: i64,
     /// How long the transaction may be idle.
     pub idle_ms: i64,
+    /// Whether the transaction is a caller's, whose stricter time-outs stay.
+    pub joins: bool,
 }
 
 impl<'a> Request<'a> {
@@ -88,6 +90,7 @@ pub(crate) async fn claim<DB: IdempotencySql>(
             retention_ms: millis(limits.retention),
             wait_ms: millis(limits.deadline.saturating_duration_since(Instant::now())),
             idle_ms: millis(limits.idle),
+            joins: limits.joins,
         };
         let existing = match DB::claim(connection, &request).await.map_err(database)? {
             Answer::Claimed { generation } => return Ok(Claimed::First { generation }),
@@ -116,6 +119,7 @@ pub(crate) async fn claim<DB: IdempotencySql>(
 pub(crate) struct Limits {
     pub(crate) retention: Duration,
     pub(crate) idle: Duration,
+    pub(crate) joins: bool,
     pub(crate) deadline: Instant,
 }
 

@@ -161,7 +161,7 @@ impl Keys {
         key: &Key,
         fingerprint: &Fingerprint,
     ) -> Result<BeginIn<R>, Error> {
-        let limits = self.limits::<DB>();
+        let limits = Limits { joins: true, ..self.limits::<DB>() };
         let database = Error::database::<DB>;
         let mut savepoint = tx.begin().await.map_err(database)?;
         match claim::claim::<DB>(&mut savepoint, key, fingerprint, &limits).await {
@@ -217,7 +217,7 @@ impl Keys {
             OnDuplicate::Reject if DB::ENGINE == leastlock_core::Engine::Sqlite => Duration::from_secs(10),
             OnDuplicate::Reject => REJECT_WAIT,
         };
-        Limits { retention: self.retention, idle: self.idle_limit, deadline: Instant::now() + wait }
+        Limits { retention: self.retention, idle: self.idle_limit, joins: false, deadline: Instant::now() + wait }
     }
 }
 

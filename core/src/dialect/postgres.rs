@@ -16,7 +16,7 @@ impl sealed::Sealed for Postgres {}
 
 impl Dialect for Postgres {
     const ENGINE: Engine = Engine::Postgres;
-    const BEGIN_WRITE: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+    const BEGIN_WRITE: &'static str = include_str!("../sql/postgres/begin_write.sql");
 
     fn classify_code(code: &str) -> ErrorClass {
         match code {

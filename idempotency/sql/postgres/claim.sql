@@ -3,11 +3,19 @@
 -- Isolation: READ COMMITTED. A row committed after this statement began is neither inserted nor seen: then all columns
 -- but the last are NULL, and the caller asks again. Under REPEATABLE READ PostgreSQL raises 40001 instead.
 -- The idle time-out holds for the transaction: an owner that stops inside it is ended by the server, and its key is free.
+-- In a caller's transaction ($7 = 1) a stricter one that holds already stays.
 WITH before AS MATERIALIZED (
     SELECT current_setting('lock_timeout') AS lock_timeout
 ), limits AS MATERIALIZED (
     SELECT set_config('lock_timeout', $5::text, true),
-           set_config('idle_in_transaction_session_timeout', $6::text, true)
+           set_config(
+               'idle_in_transaction_session_timeout',
+               CASE WHEN $7::bigint = 1
+                     AND extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000
+                         BETWEEN 1 AND $6::bigint
+                    THEN current_setting('idle_in_transaction_session_timeout')
+                    ELSE $6::bigint::text END,
+               true)
     FROM before
 ), claimed AS (
     INSERT INTO leastlock_idempotency (scope, idempotency_key, fingerprint, state, created_at, expires_at)

@@ -5,7 +5,14 @@ WITH before AS MATERIALIZED (
     SELECT current_setting('lock_timeout') AS lock_timeout
 ), limits AS MATERIALIZED (
     SELECT set_config('lock_timeout', $5::text, true) AS lock_timeout,
-           set_config('idle_in_transaction_session_timeout', $6::text, true)
+           set_config(
+               'idle_in_transaction_session_timeout',
+               CASE WHEN $7::bigint = 1
+                     AND extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000
+                         BETWEEN 1 AND $6::bigint
+                    THEN current_setting('idle_in_transaction_session_timeout')
+                    ELSE $6::bigint::text END,
+               true)
     FROM before
 ), claimed AS (
     UPDATE leastlock_idempotency

@@ -15,8 +15,14 @@ impl IdempotencySql for Postgres {
 
     async fn claim(connection: &mut Self::Connection, request: &Request<'_>) -> Result<Answer, sqlx::Error> {
         // Time-outs are text in PostgreSQL, and 0 would mean none.
-        let (wait, idle) = (request.wait_ms.max(1).to_string(), request.idle_ms.max(1).to_string());
-        let row = request.bind(Statement::new(CLAIM)).bind(&wait).bind(&idle).fetch_one::<Self>(connection).await?;
+        let wait = request.wait_ms.max(1).to_string();
+        let row = request
+            .bind(Statement::new(CLAIM))
+            .bind(&wait)
+            .bind(request.idle_ms.max(1))
+            .bind(i64::from(request.joins))
+            .fetch_one::<Self>(connection)
+            .await?;
         if let Some(generation) = row.optional_int(0)? {
             return Ok(Answer::Claimed { generation });
         }
@@ -33,8 +39,12 @@ impl IdempotencySql for Postgres {
         connection: &mut Self::Connection,
         request: &Request<'_>,
     ) -> Result<Option<i64>, sqlx::Error> {
-        let (wait, idle) = (request.wait_ms.max(1).to_string(), request.idle_ms.max(1).to_string());
-        let statement = request.bind(Statement::new(CLAIM_EXPIRED)).bind(&wait).bind(&idle);
+        let wait = request.wait_ms.max(1).to_string();
+        let statement = request
+            .bind(Statement::new(CLAIM_EXPIRED))
+            .bind(&wait)
+            .bind(request.idle_ms.max(1))
+            .bind(i64::from(request.joins));
         statement.fetch_one::<Self>(connection).await?.optional_int(0)
     }
 }

@@ -23,5 +23,5 @@ leastlock_testkit::mount!(
     postgres: i14_invisible_record_is_looked_at_until_known,
     i22_stopped_owners_key_is_free_and_it_cannot_commit,
     i24_wait_that_times_out_leaves_the_transaction_usable,
-    lock_timeout_of_the_caller_is_left_as_it_was,
+    stricter_time_outs_of_the_caller_stay,
 );

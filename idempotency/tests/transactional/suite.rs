@@ -298,15 +298,21 @@ pub(crate) async fn i24_wait_that_times_out_leaves_the_transaction_usable(databa
     drop(owner);
 }
 
-/// PostgreSQL only: the claim sets a lock time-out for itself.
+/// PostgreSQL only: the claim sets a lock time-out for itself, and bounds idling.
 #[cfg(feature = "postgres")]
-pub(crate) async fn lock_timeout_of_the_caller_is_left_as_it_was(database: TestDatabase<sqlx::Postgres>) {
+pub(crate) async fn stricter_time_outs_of_the_caller_stay(database: TestDatabase<sqlx::Postgres>) {
     let database = tables(database).await;
     let (keys, lamp) = (Keys::default(), fingerprint("lamp"));
-    let mut tx = database.pool.begin().await.unwrap();
-    sqlx::raw_sql("SET LOCAL lock_timeout = '77s'").execute(&mut *tx).await.unwrap();
-    let claim = keys.begin_in::<_, u32>(&mut tx, &key(&Call::new("k1", "lamp")), &lamp).await.unwrap();
-    assert!(matches!(claim, BeginIn::First(_)));
-    let timeout: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
-    assert_eq!(timeout, "77s");
+    for (idle, bound) in [("0", "10s"), ("1min", "10s"), ("3s", "3s")] {
+        let mut tx = database.pool.begin().await.unwrap();
+        sqlx::raw_sql("SET LOCAL lock_timeout = '77s'").execute(&mut *tx).await.unwrap();
+        let set = format!("SET LOCAL idle_in_transaction_session_timeout = '{idle}'");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(set)).execute(&mut *tx).await.unwrap();
+        let claim = keys.begin_in::<_, u32>(&mut tx, &key(&Call::new("k1", "lamp")), &lamp).await.unwrap();
+        assert!(matches!(claim, BeginIn::First(_)));
+        let show = "SELECT current_setting('lock_timeout') || ', ' || \
+            current_setting('idle_in_transaction_session_timeout')";
+        let found: String = sqlx::query_scalar(show).fetch_one(&mut *tx).await.unwrap();
+        assert_eq!(found, format!("77s, {bound}"), "the caller says {idle}");
+    }
 }
