@@ -13,7 +13,7 @@ use sqlx::{ConnectOptions, Connection, Pool, Postgres, Sqlite};
 /// How long a connection is waited for.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long a request may queue for a connection of the pool; an order of hundreds of lines takes its time.
-const QUEUE: Duration = Duration::from_secs(60);
+const QUEUE: Duration = Duration::from_mins(1);
 
 /// An engine that has all the mechanisms.
 pub(crate) trait Engine: IdempotencySql + OutboxSql + WorkerSql {

@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// A day of orders.
 #[derive(Debug)]
-pub(crate) struct Orders {
+pub(crate) struct OrderBook {
     /// In the order of the file.
     pub(crate) orders: Vec<Order>,
     pub(crate) counts: Counts,
@@ -68,7 +68,7 @@ struct Line<'a> {
     customer: &'a str,
 }
 
-impl Orders {
+impl OrderBook {
     /// Reads `file`, or the bundled sample.
     pub(crate) fn read(file: Option<&Path>) -> Result<Self, Ended> {
         let Some(file) = file else { return Self::parse("the bundled sample", include_bytes!("sample.csv")) };
@@ -190,8 +190,8 @@ mod tests {
 
     const HEAD: &str = "InvoiceNo,StockCode,Description,Quantity,InvoiceDate,UnitPrice,CustomerID,Country\n";
 
-    fn parse(lines: &str) -> Result<Orders, Ended> {
-        Orders::parse("test.csv", format!("{HEAD}{lines}").as_bytes())
+    fn parse(lines: &str) -> Result<OrderBook, Ended> {
+        OrderBook::parse("test.csv", format!("{HEAD}{lines}").as_bytes())
     }
 
     #[test]
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_bundled_sample_has_every_quirk() {
-        let orders = Orders::read(None).unwrap();
+        let orders = OrderBook::read(None).unwrap();
         let Counts { charges, zero_price, no_customer, giving_back, cancellations, lines } = orders.counts;
         for count in [charges, zero_price, no_customer, giving_back, cancellations, lines] {
             assert!(count > 0);

@@ -8,7 +8,7 @@ use sqlx::Pool;
 
 use crate::ended::Ended;
 use crate::engine::Engine;
-use crate::orders::{Move, Orders};
+use crate::orders::{Move, OrderBook};
 use crate::shop::Receipt;
 
 const ROWS: &str = "SELECT s.stock_code, s.opening, s.remaining, s.units_out, s.units_back, s.moves, \
@@ -67,7 +67,7 @@ impl Books {
 
     /// Everything that does not hold: opening − out + back = remaining in the shop and in the ledger, what the clients were
     /// told is what the shop holds, no order twice, no gap or inversion in any sequence.
-    pub(crate) fn breaches(&self, orders: &Orders, receipts: &[Option<Receipt>]) -> Vec<String> {
+    pub(crate) fn breaches(&self, orders: &OrderBook, receipts: &[Option<Receipt>]) -> Vec<String> {
         let mut breaches = Vec::new();
         let mut told = BTreeMap::<&str, (Move, i64)>::new();
         for (order, receipt) in orders.orders.iter().zip(receipts) {

@@ -1,15 +1,16 @@
 //! What is shown while a run goes on, and the table at its end.
 
+use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use leastlock::outbox::Stats;
 
 use crate::ledger::Ledger;
-use crate::orders::{Move, Orders};
+use crate::orders::{Move, OrderBook};
 use crate::reconciliation::Books;
 use crate::shop::Receipt;
 use crate::storm::Storm;
@@ -24,8 +25,13 @@ pub(crate) struct Bars {
 impl Bars {
     pub(crate) fn new(requests: u64) -> Self {
         let bars = MultiProgress::new();
-        let style = "{msg:>22} {wide_bar} {pos:>7}/{len:7} {per_sec:>12}";
+        let style = "{msg:>22} {wide_bar} {pos:>7}/{len:7} {rate:>9}";
+        let rate = |state: &ProgressState, text: &mut dyn Write| {
+            // Writing to the bar's own buffer cannot fail.
+            let _ = write!(text, "{:.0}/s", state.per_sec());
+        };
         let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = style.with_key("rate", rate);
         let bar = |message: &'static str, length| {
             bars.add(ProgressBar::new(length).with_style(style.clone()).with_message(message))
         };
@@ -54,7 +60,7 @@ impl Bars {
 
 /// What the table needs to know of a run.
 pub(crate) struct Day<'a> {
-    pub(crate) orders: &'a Orders,
+    pub(crate) orders: &'a OrderBook,
     pub(crate) storm: &'a Storm,
     pub(crate) receipts: &'a [Option<Receipt>],
     pub(crate) books: &'a Books,

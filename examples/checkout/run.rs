@@ -17,7 +17,7 @@ use crate::broker::Broker;
 use crate::ended::Ended;
 use crate::engine::{Engine, Pools};
 use crate::ledger::{Ledger, OutOfOrder};
-use crate::orders::Orders;
+use crate::orders::OrderBook;
 use crate::reconciliation::Books;
 use crate::report::{Bars, Day};
 use crate::shop::Shop;
@@ -27,7 +27,7 @@ mod belonging;
 
 /// How long the ledger may stand still before the run counts as stuck. A killed predecessor keeps its partitions for the
 /// session time-out and its shards for the lease.
-const STANDSTILL: Duration = Duration::from_secs(120);
+const STANDSTILL: Duration = Duration::from_mins(2);
 /// How often the books are looked at while they fill.
 const LOOK: Duration = Duration::from_millis(200);
 /// Short, so that a run that was killed goes on soon after it is started again.
@@ -40,7 +40,7 @@ const IN_LEDGER: &str = "SELECT CAST(COALESCE(SUM(last_sequence), 0) AS BIGINT) 
 
 /// Runs a day.
 pub(crate) fn run(args: &Args) -> Result<(), Ended> {
-    let orders = Arc::new(Orders::read(args.orders.as_deref())?);
+    let orders = Arc::new(OrderBook::read(args.orders.as_deref())?);
     let runtime = tokio::runtime::Runtime::new().map_err(|error| Ended::refused("no runtime", &error))?;
     // Held to the end: the temporary file goes with it.
     let folder = tempfile::tempdir().map_err(|error| Ended::refused("no temporary folder", &error))?;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Ended> {
 fn run_on<DB: Engine>(
     args: &Args,
     url: &str,
-    orders: &Arc<Orders>,
+    orders: &Arc<OrderBook>,
     runtime: &tokio::runtime::Runtime,
 ) -> Result<(), Ended> {
     let pools = runtime.block_on(DB::open(url, u32::from(args.clients)));
@@ -73,7 +73,7 @@ fn run_on<DB: Engine>(
 async fn day<DB: Engine>(
     args: &Args,
     pools: &Pools<DB>,
-    orders: &Arc<Orders>,
+    orders: &Arc<OrderBook>,
     brokers: &str,
     topic: &str,
 ) -> Result<(), Ended> {

@@ -61,7 +61,7 @@ pub(crate) struct Shop<DB: Engine> {
 
 impl<DB: Engine> Shop<DB> {
     pub(crate) fn open(pool: Pool<DB>, outbox: Outbox, topic: &str) -> Result<Self, Ended> {
-        let keys = Keys::builder().on_duplicate(OnDuplicate::Wait(Duration::from_secs(60))).build();
+        let keys = Keys::builder().on_duplicate(OnDuplicate::Wait(Duration::from_mins(1))).build();
         let keys = keys.map_err(|error| Ended::refused("the shop's keys", &error))?;
         let scope = Scope::of_operation("place-order").map_err(|error| Ended::refused("the shop's scope", &error))?;
         Ok(Self { pool, keys, scope, outbox, topic: topic.into() })

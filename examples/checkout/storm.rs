@@ -9,11 +9,11 @@ use leastlock::{idempotency, occ, outbox};
 
 use crate::ended::Ended;
 use crate::engine::Engine;
-use crate::orders::Orders;
+use crate::orders::OrderBook;
 use crate::shop::{Answer, BoxError, Receipt, Shop};
 
 /// How long a request is tried again before its client gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What the clients were told.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Storm {
     }
 
     /// Every copy of an order must be told the same.
-    fn told(&self, orders: &Orders, order: usize, receipt: Receipt) {
+    fn told(&self, orders: &OrderBook, order: usize, receipt: Receipt) {
         self.answered.fetch_add(1, Relaxed);
         let mut receipts = self.receipts.lock().unwrap_or_else(PoisonError::into_inner);
         match &receipts[order] {
@@ -51,7 +51,7 @@ impl Storm {
 /// Sends each order `duplicates` times through `clients` clients, and waits until all are answered.
 pub(crate) async fn rage<DB: Engine>(
     shop: &Arc<Shop<DB>>,
-    orders: &Arc<Orders>,
+    orders: &Arc<OrderBook>,
     storm: &Arc<Storm>,
     (clients, duplicates, seed): (u16, u16, u64),
 ) -> Result<(), Ended> {
@@ -77,14 +77,18 @@ pub(crate) async fn rage<DB: Engine>(
 
 /// Sends one request until it has an answer. That a request may be sent again, whatever happened to it, is the point of
 /// its key.
-async fn send<DB: Engine>(shop: &Shop<DB>, orders: &Orders, storm: &Storm, order: usize) -> Result<(), Ended> {
+async fn send<DB: Engine>(shop: &Shop<DB>, orders: &OrderBook, storm: &Storm, order: usize) -> Result<(), Ended> {
     let (deadline, backoff) = (Instant::now() + PATIENCE, Backoff::default());
     for attempt in 0_u32.. {
         let pause = match shop.place(&orders.orders[order]).await {
-            Ok(Answer::First(receipt)) => return Ok(storm.told(orders, order, receipt)),
+            Ok(Answer::First(receipt)) => {
+                storm.told(orders, order, receipt);
+                return Ok(());
+            }
             Ok(Answer::Replayed(receipt)) => {
                 storm.replayed.fetch_add(1, Relaxed);
-                return Ok(storm.told(orders, order, receipt));
+                storm.told(orders, order, receipt);
+                return Ok(());
             }
             Ok(Answer::AskAgain(retry_after)) => retry_after,
             Err(error) if can_retry::<DB>(&error) && Instant::now() < deadline => backoff.delay(attempt),

@@ -12,7 +12,7 @@ use crate::day::{Sums, days, ledger, sums};
 use crate::program::{Checkout, brokers};
 
 /// How long one run may take on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// So much that no order is refused.
 const PLENTY: i64 = 1_000_000;
 /// So little that many are.

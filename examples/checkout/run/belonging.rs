@@ -7,7 +7,7 @@ use super::migrate;
 use crate::args::Args;
 use crate::ended::Ended;
 use crate::engine::Engine;
-use crate::orders::Orders;
+use crate::orders::OrderBook;
 
 const RUN: &str = "SELECT run_id, orders_sha256, opening_stock, brokers FROM shop_run";
 const INSERT_RUN: &str =
@@ -28,7 +28,7 @@ const FORGET: [&str; 6] = [
 pub(super) async fn belong<DB: Engine>(
     pool: &Pool<DB>,
     args: &Args,
-    orders: &Orders,
+    orders: &OrderBook,
     broker: &str,
 ) -> Result<String, Ended> {
     migrate(pool).await.map_err(|error| Ended::refused("cannot make the tables", &error))?;
@@ -52,7 +52,7 @@ pub(super) async fn belong<DB: Engine>(
     Ok(run_id)
 }
 
-fn check(args: &Args, orders: &Orders, broker: &str, stored: (&str, i64, &str)) -> Result<(), Ended> {
+fn check(args: &Args, orders: &OrderBook, broker: &str, stored: (&str, i64, &str)) -> Result<(), Ended> {
     let (sha256, opening, stored_broker) = stored;
     let other = if sha256 != orders.sha256 {
         "the database belongs to a run of another file of orders".to_owned()
@@ -71,7 +71,7 @@ fn check(args: &Args, orders: &Orders, broker: &str, stored: (&str, i64, &str)) 
 async fn open_day<DB: Engine>(
     tx: &mut Transaction<'_, DB>,
     args: &Args,
-    orders: &Orders,
+    orders: &OrderBook,
     broker: &str,
 ) -> Result<String, sqlx::Error> {
     let run_id = format!("{:016x}", fastrand::u64(..));
