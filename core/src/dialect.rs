@@ -43,6 +43,9 @@ pub trait Dialect: Database + sealed::Sealed {
     /// The statement that begins a transaction of the library's own that will write.
     const BEGIN_WRITE: &'static str;
 
+    /// A statement that fails in a transaction which an error has aborted, where `COMMIT` alone would not.
+    const COMMIT_PROBE: Option<&'static str>;
+
     /// The meaning of the engine's error code.
     fn classify_code(code: &str) -> ErrorClass;
 

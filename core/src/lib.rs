@@ -9,6 +9,7 @@
 //! | [`statement`] | a statement with its parameters, and the rows it answers with |
 //! | [`error_class`] | what a database error means for the caller |
 //! | [`migrations`] | each crate's own tables, with its own history |
+//! | [`transaction`] | begin and commit, cancel-safe and without false success |
 //! | [`backoff`] | capped exponential delays with full jitter |
 
 pub mod backoff;
@@ -16,9 +17,11 @@ pub mod dialect;
 pub mod error_class;
 pub mod migrations;
 pub mod statement;
+pub mod transaction;
 
 pub use crate::backoff::Backoff;
 pub use crate::dialect::{Dialect, Engine};
 pub use crate::error_class::{ErrorClass, classify};
 pub use crate::migrations::{Migration, MigrationError, Migrations};
 pub use crate::statement::{Param, Row, Statement};
+pub use crate::transaction::{begin, commit};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leastlock_core::{Backoff, ErrorClass, Statement};
+use leastlock_core::{Backoff, ErrorClass, Statement, begin};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::{Connection, Pool, Transaction};
@@ -199,7 +199,7 @@ impl Keys {
         fingerprint: &Fingerprint,
         limits: &Limits,
     ) -> Result<Begin<DB, R>, Error> {
-        let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.map_err(Error::database::<DB>)?;
+        let mut tx = begin(pool).await.map_err(Error::database::<DB>)?;
         Ok(match claim::claim::<DB>(&mut tx, key, fingerprint, limits).await? {
             Claimed::First { generation } => Begin::First(Unit::new(tx, self.claim(key, generation))),
             Claimed::Replay { body } => Begin::Replay(read(&body)?),

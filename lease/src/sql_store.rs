@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leastlock_core::{Dialect, Statement, classify};
-use sqlx::{Pool, Transaction};
+use leastlock_core::{Dialect, Statement, begin, classify};
+use sqlx::Pool;
 
 use crate::sql::LeaseSql;
 use crate::store::{Claim, FencedStore, Grant, Holder, LeaseStore, Pause, Release, Renewal, StoreError};
@@ -29,12 +29,8 @@ impl<DB: LeaseSql> SqlLeaseStore<DB> {
         Self { pool: pool.clone() }
     }
 
-    async fn begin(&self) -> Result<Transaction<'static, DB>, sqlx::Error> {
-        self.pool.begin_with(DB::BEGIN_WRITE).await
-    }
-
     async fn try_acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, sqlx::Error> {
-        let mut tx = self.begin().await?;
+        let mut tx = begin(&self.pool).await?;
         let granted = Statement::new(DB::ACQUIRE)
             .bind(claim.name.as_str())
             .bind(&claim.nonce.as_bytes()[..])
@@ -60,7 +56,7 @@ impl<DB: LeaseSql> SqlLeaseStore<DB> {
     }
 
     async fn change(&self, statement: Statement<'_>) -> Result<bool, sqlx::Error> {
-        let mut tx = self.begin().await?;
+        let mut tx = begin(&self.pool).await?;
         let changed = statement.execute::<DB>(&mut tx).await?;
         tx.commit().await?;
         Ok(changed > 0)

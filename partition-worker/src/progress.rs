@@ -89,7 +89,7 @@ impl<DB: WorkerSql> Progress<DB> {
     }
 
     pub(crate) async fn begin(&self) -> Result<Transaction<'static, DB>, sqlx::Error> {
-        self.pool.begin_with(DB::BEGIN_WRITE).await
+        leastlock_core::begin(&self.pool).await
     }
 
     fn about<'a>(&'a self, sql: &'static str, partition: &'a TopicPartition) -> Statement<'a> {

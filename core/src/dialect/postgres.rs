@@ -18,6 +18,8 @@ impl Dialect for Postgres {
     const ENGINE: Engine = Engine::Postgres;
     const BEGIN_WRITE: &'static str = include_str!("../sql/postgres/begin_write.sql");
 
+    const COMMIT_PROBE: Option<&'static str> = Some("SELECT 1");
+
     fn classify_code(code: &str) -> ErrorClass {
         match code {
             "40001" => ErrorClass::SerializationFailure,

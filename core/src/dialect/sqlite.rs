@@ -22,6 +22,8 @@ impl Dialect for Sqlite {
     const ENGINE: Engine = Engine::Sqlite;
     const BEGIN_WRITE: &'static str = "BEGIN IMMEDIATE";
 
+    const COMMIT_PROBE: Option<&'static str> = None;
+
     fn classify_code(code: &str) -> ErrorClass {
         // The low byte is the primary result code ("Result and Error Codes", section 2 of SQLite's manual).
         match code.parse::<i32>() {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use leastlock_core::{Statement, classify};
+use leastlock_core::{Statement, begin, classify};
 use sqlx::{Pool, Transaction};
 use tokio::time::{Instant, sleep};
 
@@ -81,7 +81,7 @@ impl Fence {
     }
 
     async fn raise_gate<DB: LeaseSql>(&self, pool: &Pool<DB>, permit: &Permit) -> Result<(), Error> {
-        let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.map_err(database::<DB>(SEAL))?;
+        let mut tx = begin(pool).await.map_err(database::<DB>(SEAL))?;
         if let Some(limits) = DB::SEAL_LIMITS {
             self.set_limits(&mut tx, limits, permit, LONGEST_ATTEMPT).await.map_err(database::<DB>(SEAL))?;
         }
@@ -95,7 +95,7 @@ impl Fence {
         wait: Duration,
         blockers: &mut Vec<Blocker>,
     ) -> Result<(), Error> {
-        let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.map_err(database::<DB>(SEAL))?;
+        let mut tx = begin(pool).await.map_err(database::<DB>(SEAL))?;
         let mut backend = None;
         if let Some(limits) = DB::SEAL_LIMITS {
             backend = Some(self.set_limits(&mut tx, limits, permit, wait).await.map_err(database::<DB>(SEAL))?);
