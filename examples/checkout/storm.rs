@@ -90,7 +90,11 @@ async fn send<DB: Engine>(shop: &Shop<DB>, orders: &OrderBook, storm: &Storm, or
                 storm.told(orders, order, receipt);
                 return Ok(());
             }
-            Ok(Answer::AskAgain(retry_after)) => retry_after,
+            Ok(Answer::AskAgain(retry_after)) if Instant::now() < deadline => retry_after,
+            Ok(Answer::AskAgain(_)) => {
+                let invoice = &orders.orders[order].invoice;
+                return Err(Ended::Refused(format!("invoice {invoice} is still in flight after {PATIENCE:?}")));
+            }
             Err(error) if can_retry::<DB>(&error) && Instant::now() < deadline => backoff.delay(attempt),
             Err(error) => {
                 let doing = format!("invoice {} could not be placed", orders.orders[order].invoice);

@@ -1,6 +1,6 @@
 //! What a file of orders says, computed without the program under test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use leastlock_testkit::retail::retail_files;
@@ -46,6 +46,13 @@ pub(crate) fn sums(day: &Path) -> BTreeMap<String, Sums> {
         if quantity > 0 { sum.out += quantity } else { sum.back -= quantity }
     }
     sums
+}
+
+/// The number of invoices.
+pub(crate) fn invoices(day: &Path) -> i64 {
+    let lines = csv::Reader::from_path(day).expect("the file is there").into_records();
+    let invoices: BTreeSet<String> = lines.map(|line| line.expect("a line")[0].to_owned()).collect();
+    invoices.len().try_into().expect("a day's invoices")
 }
 
 /// The ledger that the program wrote.

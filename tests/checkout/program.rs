@@ -85,12 +85,13 @@ impl Checkout {
         Output::from(child.wait_with_output().expect("its output"))
     }
 
-    /// Runs until SIGKILL at a moment of the test's choice, or to the end if that comes sooner.
-    pub(crate) fn kill_after(mut self, delay: Duration) {
-        let mut child = self.0.spawn().expect("the example starts");
+    /// Runs until SIGKILL at a moment of the test's choice. Answers whether it was still at work then.
+    pub(crate) fn kill_after(mut self, delay: Duration) -> bool {
+        let mut child = self.0.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the example starts");
         std::thread::sleep(delay);
         child.kill().expect("the child can be killed");
-        child.wait().expect("the child can be waited for");
+        let ended = child.wait().expect("the child can be waited for");
+        ended.code().is_none()
     }
 }
 

@@ -62,6 +62,9 @@ fn check(args: &Args, orders: &OrderBook, broker: &str, stored: (&str, i64, &str
         "the database belongs to a run whose Kafka was in its process, and is gone".to_owned()
     } else if broker == "in-process" {
         format!("the database belongs to a run on the brokers {stored_broker}; name them with --brokers")
+    } else if stored_broker != broker {
+        // Another cluster has none of the events that were published already.
+        format!("the database belongs to a run on the brokers {stored_broker}, not {broker}")
     } else {
         return Ok(());
     };
