@@ -13,4 +13,5 @@ leastlock_testkit::mount!(suite:
     tasks_of_the_scope_end_before_the_release,
     failed_work_releases_and_says_what_failed;
     postgres: l22_session_ended_under_the_commit_leaves_the_lease_to_expire,
+    l22_swallowed_commit_reply_leaves_the_lease_to_expire,
 );

@@ -140,6 +140,37 @@ pub(crate) async fn l22_session_ended_under_the_commit_leaves_the_lease_to_expir
     assert!(!is_released(&database).await);
 }
 
+/// The reply of a real `COMMIT` is swallowed: it took effect, and nobody was told.
+#[cfg(feature = "postgres")]
+pub(crate) async fn l22_swallowed_commit_reply_leaves_the_lease_to_expire<DB: TestEngine + LeaseSql>(
+    database: TestDatabase<DB>,
+) {
+    use leastlock_testkit::proxy::{FaultProxy, Then, postgres};
+
+    let database = prepare(database).await;
+    // The double: takes a lost reply for a failure.
+    for (taken_as_known, released) in [(false, false), (true, true)] {
+        database.execute("UPDATE protected SET value = 0").await;
+        let proxy = FaultProxy::to_postgres(&database.url).await;
+        let pool = DB::connect(&postgres::through(&proxy, &database.url)).await;
+        let (lease, _) = wired(&database, fixed()).await;
+        let finished = lease
+            .run_to_end(async |_| {
+                let mut tx = pool.begin().await?;
+                write(&mut tx, A_WRITES).await?;
+                proxy.swallow_reply_to(postgres::is_commit(), Then::Cut);
+                let committed = tx.commit().await;
+                if taken_as_known { committed.map_err(WorkError::known) } else { Ok(committed?) }
+            })
+            .await;
+        assert_eq!(proxy.losses(), 1);
+        assert!(finished.result.is_err());
+        assert_eq!(database.int(VALUE).await, 1, "the write took effect");
+        assert_eq!(finished.ending == Ending::Released(Released::Released), released);
+        assert_eq!(is_released(&database).await, released);
+    }
+}
+
 /// Notes what its scope says at the moment when the work is dropped.
 struct Epitaph(Scope, Arc<Mutex<Option<LeaseStatus>>>);
 
