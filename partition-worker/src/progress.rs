@@ -9,10 +9,11 @@
 //! The worker uses these by itself. They stand here for consumers of another kind, and because what they promise can be
 //! tested without Kafka.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::{Pool, Transaction};
+use sqlx::Pool;
 
 use leastlock_core::{Backoff, Statement};
 
@@ -37,7 +38,7 @@ pub struct Progress<DB: WorkerSql> {
     backoff: Backoff,
 }
 
-/// How long locks are waited for, and held.
+/// How long locks are waited for, and held, and how long the database may take to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// One attempt of a seal to raise the guard row; then who is in the way is reported, and the next attempt begins.
@@ -49,11 +50,24 @@ pub struct Timeouts {
     pub idle: Duration,
     /// A fold's wait for the guard row. PostgreSQL's `lock_timeout`. Default: 200 ms.
     pub fold: Duration,
+    /// How long the database may take to answer a request of this crate's own: to begin a handler's transaction, to let it
+    /// in, to commit it, to do a step of a seal (the second one beyond [`seal`](Self::seal)) or a fold. Counted here and not
+    /// by the server, so that it holds when the network loses every packet. What is past it is a lost connection: it is
+    /// tried again on another one, and a commit is looked up by the next attempt's fence. Default: 30 s.
+    ///
+    /// The pool cannot tell that a connection is lost so, and keeps its place occupied until the operating system does
+    /// (on Linux after about 15 minutes by default: `net.ipv4.tcp_retries2`).
+    pub request: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { seal: Duration::from_secs(5), idle: Duration::from_secs(10), fold: Duration::from_millis(200) }
+        Self {
+            seal: Duration::from_secs(5),
+            idle: Duration::from_secs(10),
+            fold: Duration::from_millis(200),
+            request: Duration::from_secs(30),
+        }
     }
 }
 
@@ -88,12 +102,35 @@ impl<DB: WorkerSql> Progress<DB> {
         self.timeouts
     }
 
-    pub(crate) async fn begin(&self) -> Result<Transaction<'static, DB>, sqlx::Error> {
-        leastlock_core::begin(&self.pool).await
+    #[cfg(feature = "kafka")]
+    pub(crate) async fn begin(&self) -> Result<sqlx::Transaction<'static, DB>, sqlx::Error> {
+        self.answered(leastlock_core::begin(&self.pool)).await
+    }
+
+    /// Commits what a handler has done, and fails if a statement that the handler overlooked has aborted it.
+    #[cfg(feature = "kafka")]
+    pub(crate) async fn commit(&self, tx: sqlx::Transaction<'_, DB>) -> Result<(), sqlx::Error> {
+        self.answered(leastlock_core::commit(tx)).await
+    }
+
+    /// What the database answers, if it does within [`Timeouts::request`].
+    async fn answered<T>(&self, request: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+        answered(self.timeouts.request, request).await
     }
 
     fn about<'a>(&'a self, sql: &'static str, partition: &'a TopicPartition) -> Statement<'a> {
         Statement::new(sql).bind(&*self.group).bind(partition.topic()).bind(i64::from(partition.partition()))
+    }
+}
+
+async fn answered<T>(
+    within: Duration,
+    request: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    match tokio::time::timeout(within, request).await {
+        Ok(answer) => answer,
+        // As the operating system says it of a connection that it has given up.
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the database did not answer in time").into()),
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) concurrency: Option<usize>,
     pub(crate) limits: Limits,
     pub(crate) max_attempts: u32,
+    pub(crate) handler_timeout: Duration,
     pub(crate) backoff: Backoff,
     pub(crate) on_failure: OnFailure,
     pub(crate) drain_timeout: Duration,
@@ -39,6 +40,7 @@ impl Default for Settings {
             concurrency: None,
             limits: Limits::default(),
             max_attempts: 10,
+            handler_timeout: Duration::from_mins(5),
             backoff: Backoff::new(Duration::from_millis(50), Duration::from_secs(5)),
             on_failure: OnFailure::Stop,
             drain_timeout: Duration::from_secs(20),
@@ -71,6 +73,7 @@ impl Settings {
             "must be from 1 to 1024",
         )?;
         range(self.max_attempts >= 1, "max_attempts", "must be at least 1")?;
+        range(!self.handler_timeout.is_zero(), "handler_timeout", "must not be zero")?;
         let Limits { records_per_partition, records, bytes, finished_ahead } = self.limits;
         let all = [records_per_partition, records, bytes, finished_ahead];
         range(all.iter().all(|limit| *limit >= 1), "limits", "must each be at least 1")?;

@@ -21,11 +21,26 @@ leastlock_testkit::mount!(suite:
     an_owner_that_came_later_keeps_the_partition,
     only_the_owner_folds,
     the_first_owner_fixes_the_start_and_nobody_else,
+    nobody_waits_at_the_fence_for_a_start_to_be_fixed,
 );
 
 #[cfg(feature = "postgres")]
 #[path = "progress/open_transactions.rs"]
 mod open_transactions;
+
+#[cfg(feature = "postgres")]
+#[path = "progress/ignored_error.rs"]
+mod ignored_error;
+
+#[cfg(feature = "postgres")]
+mod ignored {
+    use super::ignored_error as suite;
+
+    leastlock_testkit::mount!(suite on postgres:
+        an_ignored_error_loses_no_record,
+        double_a_plain_commit_loses_the_record,
+    );
+}
 
 #[cfg(feature = "postgres")]
 mod open {

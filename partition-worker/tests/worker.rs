@@ -2,11 +2,17 @@
 #![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres")))]
 
 #[cfg(feature = "postgres")]
+#[path = "worker/blame.rs"]
+mod blame;
+#[cfg(feature = "postgres")]
 #[path = "worker/closing.rs"]
 mod closing;
 #[cfg(feature = "postgres")]
 #[path = "worker/lost_reply.rs"]
 mod lost_reply;
+#[cfg(feature = "postgres")]
+#[path = "worker/no_answer.rs"]
+mod no_answer;
 #[path = "worker/rig.rs"]
 mod rig;
 #[path = "worker/suite.rs"]
@@ -18,7 +24,7 @@ leastlock_testkit::mount!(suite:
     a_cooperative_rebalance_loses_and_doubles_nothing,
     p5_what_was_finished_out_of_order_is_not_redone_after_a_crash,
     p6_two_failing_handlers_keep_the_watermark_at_the_first,
-    p7_a_handler_from_an_earlier_assignment_counts_once,
+    a_handler_that_never_ends_is_cancelled_and_counts_as_failed,
     a_failing_handler_is_tried_again_in_its_lane_while_others_go_on,
     p15_a_shutdown_lets_running_handlers_finish,
     p18_a_worker_with_nothing_to_do_closes_without_an_error,
@@ -32,13 +38,38 @@ leastlock_testkit::mount!(suite:
 #[cfg(feature = "postgres")]
 mod real {
     mod suite {
+        pub(crate) use crate::blame::{
+            a_statement_that_always_times_out_counts_as_an_attempt, an_ignored_error_costs_an_attempt_and_no_record,
+            sitting_beyond_the_idle_timeout_counts_as_an_attempt,
+        };
         pub(crate) use crate::closing::p18_a_worker_closes_in_the_middle_of_a_seal;
-        pub(crate) use crate::lost_reply::a_commit_whose_reply_is_lost_counts_once;
-        pub(crate) use crate::suite::a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing;
+        pub(crate) use crate::lost_reply::{
+            a_commit_that_never_arrives_is_done_again, a_commit_whose_reply_is_lost_counts_once,
+            a_commit_whose_reply_never_comes_counts_once,
+        };
+        pub(crate) use crate::no_answer::{
+            a_fold_without_an_answer_holds_up_nothing_for_ever, a_shutdown_ends_though_a_fold_is_never_answered,
+            a_shutdown_ends_though_the_database_never_answers,
+            a_start_that_could_not_be_fixed_is_fixed_by_the_next_seal,
+        };
+        pub(crate) use crate::suite::{
+            a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing,
+            p7_a_handler_from_an_earlier_assignment_counts_once,
+        };
     }
 
     leastlock_testkit::mount!(suite on postgres:
         a_commit_whose_reply_is_lost_counts_once,
+        a_commit_whose_reply_never_comes_counts_once,
+        a_commit_that_never_arrives_is_done_again,
+        an_ignored_error_costs_an_attempt_and_no_record,
+        sitting_beyond_the_idle_timeout_counts_as_an_attempt,
+        a_statement_that_always_times_out_counts_as_an_attempt,
+        a_shutdown_ends_though_the_database_never_answers,
+        a_shutdown_ends_though_a_fold_is_never_answered,
+        a_fold_without_an_answer_holds_up_nothing_for_ever,
+        a_start_that_could_not_be_fixed_is_fixed_by_the_next_seal,
+        p7_a_handler_from_an_earlier_assignment_counts_once,
         p18_a_worker_closes_in_the_middle_of_a_seal,
         a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing,
     );

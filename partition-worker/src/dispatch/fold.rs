@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-
 use super::{Dispatch, Owned, Turnstile};
 use crate::handler::Handler;
 use crate::partition::{Epoch, TopicPartition};
@@ -52,16 +50,22 @@ impl Progressed {
 }
 
 impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
-    /// Folds what can be folded, and waits for it.
-    pub(crate) async fn fold_all(&self) {
-        let Some(this) = self.this.upgrade() else { return };
-        let mut folds = JoinSet::new();
+    /// Folds what can be folded, and waits for no answer.
+    pub(crate) fn start_folds(&self) {
         for (partition, owned) in &mut self.state().owned {
-            if let Some(task) = Task::of(partition, owned) {
-                folds.spawn_on(Arc::clone(&this).fold(task), &self.runtime);
-            }
+            self.start_fold(partition, owned);
         }
-        while folds.join_next().await.is_some() {}
+    }
+
+    /// Folds what can be folded, and waits for it, as for the folds that run already.
+    pub(crate) async fn fold_all(&self) {
+        self.no_fold_runs().await;
+        self.start_folds();
+        self.no_fold_runs().await;
+    }
+
+    async fn no_fold_runs(&self) {
+        self.wait_for(|state| state.owned.values().all(|owned| !owned.fold.running)).await;
     }
 
     pub(super) fn start_fold(&self, partition: &TopicPartition, owned: &mut Owned) {
@@ -72,12 +76,29 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
 
     async fn fold(self: Arc<Self>, task: Task) {
         let Task { partition, epoch, watermark, turnstile, patience } = task;
-        let folded = match tokio::time::timeout(patience, turnstile.write()).await {
+        let folded = self.folded(&partition, epoch, watermark, &turnstile, patience).await;
+        self.note_fold(&partition, epoch, watermark, folded);
+        self.changed.notify_waiters();
+    }
+
+    async fn folded(
+        &self,
+        partition: &TopicPartition,
+        epoch: Epoch,
+        watermark: i64,
+        turnstile: &Turnstile,
+        patience: Duration,
+    ) -> Result<Fold, sqlx::Error> {
+        match tokio::time::timeout(patience, turnstile.write()).await {
             Err(_) => Ok(Fold::InTheWay),
-            Ok(_alone) => self.progress.fold(&partition, epoch, watermark).await,
-        };
+            // The handlers are held back for as long as this takes: `Timeouts::request` at the most.
+            Ok(_alone) => self.progress.fold(partition, epoch, watermark).await,
+        }
+    }
+
+    fn note_fold(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64, folded: Result<Fold, sqlx::Error>) {
         let mut state = self.state();
-        let Some(owned) = state.owned.get_mut(&partition).filter(|owned| owned.tracker.epoch() == epoch) else {
+        let Some(owned) = state.owned.get_mut(partition).filter(|owned| owned.tracker.epoch() == epoch) else {
             return;
         };
         owned.fold.running = false;

@@ -48,7 +48,23 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
         seals.buffer_unordered(AT_A_TIME).for_each(|()| async {}).await;
     }
 
+    /// Seals a partition, from the first step again for as long as the database fails in a way that passes: after an anchor
+    /// whose reply was lost, the seal answers what was fixed.
     async fn seal_one(&self, partition: &TopicPartition) -> Result<Option<Start>, Error> {
+        let mut attempt = 0;
+        loop {
+            match self.try_seal(partition).await {
+                Err(error) if error.is_retryable::<DB>() => {
+                    tracing::warn!(%partition, %error, attempt, "a partition is sealed again");
+                    tokio::time::sleep(self.settings.backoff.delay(attempt)).await;
+                    attempt = attempt.saturating_add(1);
+                }
+                sealed => return sealed,
+            }
+        }
+    }
+
+    async fn try_seal(&self, partition: &TopicPartition) -> Result<Option<Start>, Error> {
         let failed = |operation| {
             let partition = partition.clone();
             move |source| Error::Database { operation, partition, source }

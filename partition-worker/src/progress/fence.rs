@@ -6,6 +6,9 @@ use super::{Progress, millis};
 use crate::partition::{Epoch, TopicPartition};
 use crate::sql::WorkerSql;
 
+/// How often one call looks why it was not let in, when what it finds is that nothing is in the way.
+const LOOKS: usize = 8;
+
 /// Whether a handler may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "only a handler that has entered may write"]
@@ -15,7 +18,8 @@ pub enum Entry {
     Entered,
     /// The record is finished already. Roll back.
     AlreadyDone,
-    /// Another owner has taken the partition over. Roll back.
+    /// Another owner has taken the partition over, or no owner has fixed yet [where the group
+    /// starts](Progress::anchor). Roll back.
     Fenced,
 }
 
@@ -27,7 +31,8 @@ impl<DB: WorkerSql> Progress<DB> {
     /// committed, [`Entry::Entered`] that it was not. It waits for a transaction of the same record that is still open.
     ///
     /// # Errors
-    /// What the database said. The transaction is of no use then.
+    /// What the database said, or that it said nothing within [`Timeouts::request`](super::Timeouts::request). The
+    /// transaction is of no use then.
     ///
     /// # Cancel safety
     /// Nothing is decided before the transaction ends; drop it.
@@ -38,7 +43,17 @@ impl<DB: WorkerSql> Progress<DB> {
         epoch: Epoch,
         offset: i64,
     ) -> Result<Entry, sqlx::Error> {
-        loop {
+        self.answered(self.look(tx, partition, epoch, offset)).await
+    }
+
+    async fn look(
+        &self,
+        tx: &mut Transaction<'_, DB>,
+        partition: &TopicPartition,
+        epoch: Epoch,
+        offset: i64,
+    ) -> Result<Entry, sqlx::Error> {
+        for _ in 0..LOOKS {
             let enter = self.about(DB::FENCE_ENTER, partition).bind(epoch.get()).bind(offset);
             let entered = enter.bind(millis(self.timeouts.idle)).execute::<DB>(&mut *tx).await?;
             if entered == 1 {
@@ -46,14 +61,16 @@ impl<DB: WorkerSql> Progress<DB> {
             }
             let why = self.about(DB::FENCE_WHY, partition).bind(epoch.get()).bind(offset);
             match why.fetch_optional::<DB>(&mut *tx).await? {
-                Some(row) if row.int(0)? == 1 => {
-                    if row.optional_int(1)? == Some(1) {
-                        return Ok(Entry::AlreadyDone);
-                    }
+                Some(row) if row.int(0)? == 1 => match row.optional_int(1)? {
+                    Some(1) => return Ok(Entry::AlreadyDone),
+                    // No start is fixed, and waiting here would not fix it.
+                    None => return Ok(Entry::Fenced),
                     // The epoch is right and the record is open, so what stood in the way is gone by now.
-                }
+                    Some(_) => {}
+                },
                 _ => return Ok(Entry::Fenced),
             }
         }
+        Err(sqlx::Error::Protocol(format!("the fence of {partition} lets nobody in, and nothing is in the way")))
     }
 }

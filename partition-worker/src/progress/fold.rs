@@ -28,19 +28,20 @@ impl<DB: WorkerSql> Progress<DB> {
     /// an exclusive waiter. So the owner holds its own handlers back while this runs.
     ///
     /// # Errors
-    /// What the database said. Nothing has changed then, or, if only the reply was lost, all of it.
+    /// What the database said, or that it said nothing within [`Timeouts::request`](super::Timeouts::request). Nothing has
+    /// changed then, or, if only the reply was lost, all of it.
     ///
     /// # Cancel safety
     /// It happens as a whole or not at all.
     pub async fn fold(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64) -> Result<Fold, sqlx::Error> {
-        match self.try_fold(partition, epoch, watermark).await {
+        match self.answered(self.try_fold(partition, epoch, watermark)).await {
             Err(error) if classify::<DB>(&error) == ErrorClass::LockTimeout => Ok(Fold::InTheWay),
             other => other,
         }
     }
 
     async fn try_fold(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64) -> Result<Fold, sqlx::Error> {
-        let mut tx = self.begin().await?;
+        let mut tx = leastlock_core::begin(&self.pool).await?;
         let raise = self.about(DB::FOLD_RAISE, partition).bind(epoch.get()).bind(watermark);
         if raise.bind(millis(self.timeouts.fold)).execute::<DB>(&mut tx).await? == 0 {
             tx.rollback().await?;

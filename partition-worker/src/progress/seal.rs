@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leastlock_core::{ErrorClass, Statement, classify};
 
-use super::{Progress, millis};
+use super::{Progress, answered, millis};
 use crate::partition::{Epoch, TopicPartition};
 use crate::sql::WorkerSql;
 
@@ -108,12 +108,17 @@ impl<DB: WorkerSql> Progress<DB> {
     /// The first step: claims the next epoch. From its commit on, handlers of earlier epochs that start are fenced.
     ///
     /// # Errors
-    /// What the database said. An epoch may have been claimed; claiming again is always safe.
+    /// What the database said, or that it said nothing within [`Timeouts::request`](super::Timeouts::request). An epoch may
+    /// have been claimed; claiming again is always safe.
     ///
     /// # Cancel safety
     /// As for an error.
     pub async fn claim_gate(&self, partition: &TopicPartition) -> Result<Epoch, sqlx::Error> {
-        let mut tx = self.begin().await?;
+        self.answered(self.claim(partition)).await
+    }
+
+    async fn claim(&self, partition: &TopicPartition) -> Result<Epoch, sqlx::Error> {
+        let mut tx = leastlock_core::begin(&self.pool).await?;
         let claim = self.about(DB::SEAL_GATE, partition).bind(&*self.owner);
         let epoch = claim.fetch_one::<DB>(&mut tx).await?.int(0)?;
         tx.commit().await?;
@@ -124,13 +129,19 @@ impl<DB: WorkerSql> Progress<DB> {
     /// handlers that are still open, to the seal time-out.
     ///
     /// # Errors
-    /// What the database said. If only the reply to the commit was lost, the guard is raised, and the next attempt with this
+    /// What the database said, or that it said nothing within [`Timeouts::seal`](super::Timeouts::seal) and
+    /// [`Timeouts::request`](super::Timeouts::request) together. If only the reply to the commit was lost, the guard is raised, and the next attempt with this
     /// epoch finds it so.
     ///
     /// # Cancel safety
     /// The guard is raised or it is not; another attempt is always safe.
     pub async fn raise_guard(&self, partition: &TopicPartition, epoch: Epoch) -> Result<Guard, sqlx::Error> {
-        let mut tx = match self.begin().await {
+        let within = self.timeouts.seal.saturating_add(self.timeouts.request);
+        answered(within, self.raise(partition, epoch)).await
+    }
+
+    async fn raise(&self, partition: &TopicPartition, epoch: Epoch) -> Result<Guard, sqlx::Error> {
+        let mut tx = match leastlock_core::begin(&self.pool).await {
             Err(error) if is_wait_over::<DB>(&error) => return Ok(Guard::Blocked { blockers: Vec::new() }),
             begun => begun?,
         };
@@ -160,12 +171,17 @@ impl<DB: WorkerSql> Progress<DB> {
     /// Fixes where a group starts that has no `next_offset` yet; answers whether it is this epoch's to do, and undone.
     ///
     /// # Errors
-    /// What the database said.
+    /// What the database said, or that it said nothing within [`Timeouts::request`](super::Timeouts::request). If only the
+    /// reply to the commit was lost, the start is fixed, and the next seal answers it.
     ///
     /// # Cancel safety
     /// It is fixed or it is not; the next owner finds out.
     pub async fn anchor(&self, partition: &TopicPartition, epoch: Epoch, start: i64) -> Result<bool, sqlx::Error> {
-        let mut tx = self.begin().await?;
+        self.answered(self.fix_start(partition, epoch, start)).await
+    }
+
+    async fn fix_start(&self, partition: &TopicPartition, epoch: Epoch, start: i64) -> Result<bool, sqlx::Error> {
+        let mut tx = leastlock_core::begin(&self.pool).await?;
         let anchor = self.about(DB::SEAL_ANCHOR, partition).bind(epoch.get()).bind(start);
         let anchored = anchor.execute::<DB>(&mut tx).await? == 1;
         tx.commit().await?;

@@ -54,9 +54,18 @@ impl<DB: WorkerSql> Builder<DB> {
     }
 
     /// How often a failing handler is tried before [`on_failure`](Self::on_failure) applies. Attempts that the database failed
-    /// (a deadlock, a lost connection, a serialization failure) do not count. Default: 10.
+    /// (a deadlock, a lost connection, a serialization failure) do not count; those that the handler brought about itself do:
+    /// a statement beyond the server's `statement_timeout`, a transaction idle for longer than
+    /// [`Timeouts::idle`](crate::progress::Timeouts::idle), an error that it ignored. Default: 10.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.settings.max_attempts = attempts;
+        self
+    }
+
+    /// How long one attempt of a handler may take, which is then cancelled and counts as failed. It bounds the statements of a
+    /// handler whose connection has died without a word, and how long it can hold up the next owner. Default: 5 min.
+    pub fn handler_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.handler_timeout = timeout;
         self
     }
 
@@ -113,7 +122,7 @@ impl<DB: WorkerSql> Builder<DB> {
         }
         let effect = effect.ok_or(Error::Setting { setting: "effect", problem: "is missing" })?;
         let Effect { pool, timeouts } = effect;
-        if timeouts.seal.is_zero() || timeouts.idle.is_zero() || timeouts.fold.is_zero() {
+        if [timeouts.seal, timeouts.idle, timeouts.fold, timeouts.request].iter().any(Duration::is_zero) {
             // PostgreSQL takes zero for no limit at all.
             return Err(Error::Setting { setting: "timeouts", problem: "must not be zero" });
         }

@@ -2,35 +2,51 @@
 
 use std::time::Duration;
 
-use leastlock_partition_worker::Timeouts;
+use leastlock_testkit::TestDatabase;
 use leastlock_testkit::proxy::{FaultProxy, Then, postgres};
-use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Postgres;
 
-use crate::rig::{LIMIT, Rig, Told, builder, start, until};
+use crate::no_answer::proxied;
+use crate::rig::{LIMIT, Rig, Told, start};
 
-/// The transaction with record 3 commits, and nobody is told; answers how often each record took effect.
-pub(crate) async fn a_commit_whose_reply_is_lost_counts_once(database: TestDatabase<Postgres>) {
+/// The fault strikes the commit of record 3.
+async fn every_record_counts_once(database: TestDatabase<Postgres>, strike: impl FnOnce(&FaultProxy)) {
     let rig = Rig::new(database, 1).await;
-    let proxy = FaultProxy::to_postgres(&rig.database.url).await;
-    let pool = Postgres::connect(&postgres::through(&proxy, &rig.database.url)).await;
-    let (broker, settings) = (rig.broker.bootstrap(), &rig.settings);
-    let told = builder(&pool, Timeouts::default(), broker, &rig.group, &rig.topic, settings);
+    let (proxy, builder) = proxied(&rig, Duration::from_millis(500)).await;
     // No fold, so that the commit is a handler's.
-    let worker = start(told.fold_every(Duration::from_hours(1)), Told::plain("worker"));
+    let worker = start(builder.fold_every(Duration::from_hours(1)), Told::plain("worker"));
     rig.produce(&["85123A"], 1..=2).await;
     rig.effects(2).await;
-    proxy.swallow_reply_to(postgres::once(postgres::is_commit()), Then::Cut);
+    strike(&proxy);
     rig.produce(&["85123A"], 3..=3).await;
     proxy.fired(1, LIMIT).await;
     rig.produce(&["85123A"], 4..=6).await;
     rig.effects(6).await;
-    until("shutdown", || {
-        worker.shutdown.cancel();
-        worker.task.is_finished()
-    })
-    .await;
-    let summary = worker.ended().await.expect("a lost reply stops nothing");
+    let summary = worker.stop().await;
     assert_eq!((summary.processed(), summary.already_done()), (6, 0), "{summary:?}");
     rig.assert_exactly_once(&["85123A"], 6).await;
+}
+
+/// The transaction commits, and nobody is told.
+pub(crate) async fn a_commit_whose_reply_is_lost_counts_once(database: TestDatabase<Postgres>) {
+    every_record_counts_once(database, |proxy| {
+        proxy.swallow_reply_to(postgres::once(postgres::is_commit()), Then::Cut);
+    })
+    .await;
+}
+
+/// The same, and the connection seems to live.
+pub(crate) async fn a_commit_whose_reply_never_comes_counts_once(database: TestDatabase<Postgres>) {
+    every_record_counts_once(database, |proxy| {
+        proxy.swallow_reply_to(postgres::once(postgres::is_commit()), Then::Hang);
+    })
+    .await;
+}
+
+/// The transaction stays open, until the server ends it; the next attempts wait for it.
+pub(crate) async fn a_commit_that_never_arrives_is_done_again(database: TestDatabase<Postgres>) {
+    every_record_counts_once(database, |proxy| {
+        proxy.lose_request(postgres::once(postgres::is_commit()), Then::Hang);
+    })
+    .await;
 }

@@ -152,7 +152,7 @@ async fn create_effect_table<DB: TestEngine>(database: &TestDatabase<DB>) {
     database.execute(create).await;
 }
 
-pub(crate) fn start<DB: WorkerSql>(builder: Builder<DB>, handler: Told) -> Running {
+pub(crate) fn start<DB: WorkerSql, H: Handler<DB>>(builder: Builder<DB>, handler: H) -> Running {
     let shutdown = CancellationToken::new();
     let worker = builder.build().expect("a worker");
     Running { task: tokio::spawn(worker.run(handler, shutdown.clone())), shutdown }

@@ -143,7 +143,9 @@ pub(crate) async fn p6_two_failing_handlers_keep_the_watermark_at_the_first<DB: 
     rig.assert_exactly_once(&KEYS, 1).await;
 }
 
-/// A handler is open while its partition is taken away and given to somebody, perhaps to the same worker.
+/// A handler is open while its partition is taken away and given to somebody, perhaps to the same worker. (PostgreSQL: on
+/// SQLite nothing shows that a seal waits for the one write lock; the fence alone is tested there.)
+#[cfg(feature = "postgres")]
 pub(crate) async fn p7_a_handler_from_an_earlier_assignment_counts_once<DB: Bus>(database: TestDatabase<DB>) {
     let rig = Rig::new(database, 1).await;
     rig.produce(&KEYS[..1], 1..=3).await;
@@ -164,12 +166,8 @@ pub(crate) async fn p7_a_handler_from_an_earlier_assignment_counts_once<DB: Bus>
     );
     until("open handler", || entered.load(Ordering::SeqCst) > 0).await;
     let second = start(rig.builder(), Told::plain("second"));
-    // The newest epoch is claimed at the gate while the handler is open; SQLite's one lock lets nobody claim it.
-    if DB::ENGINE == leastlock_core::Engine::Sqlite {
-        tokio::time::sleep(Duration::from_secs(4)).await;
-    } else {
-        rig.until("SELECT epoch FROM leastlock_partition_gate", |epoch| epoch > 1, "claim of the next epoch").await;
-    }
+    // The newest epoch is claimed at the gate while the handler is open.
+    rig.until("SELECT epoch FROM leastlock_partition_gate", |epoch| epoch > 1, "claim of the next epoch").await;
     assert_eq!(rig.database.int("SELECT epoch FROM leastlock_partition").await, 1, "the seal waits for the handler");
     gate.add_permits(1);
     rig.produce(&KEYS[..1], 4..=5).await;
@@ -205,6 +203,17 @@ pub(crate) async fn a_failing_handler_is_tried_again_in_its_lane_while_others_go
     let summary = worker.stop().await;
     assert!(summary.partitions.values().next().is_some_and(|partition| partition.failures > 0), "{summary:?}");
     rig.assert_exactly_once(&KEYS, 3).await;
+}
+
+/// It may be its connection that has died without a word.
+pub(crate) async fn a_handler_that_never_ends_is_cancelled_and_counts_as_failed<DB: Bus>(database: TestDatabase<DB>) {
+    let rig = Rig::new(database, 1).await;
+    rig.produce(&KEYS[..1], 1..=1).await;
+    let builder = rig.builder().max_attempts(2).handler_timeout(Duration::from_millis(100));
+    let never = Told::first("never", |_| Box::pin(std::future::pending()));
+    let error = start(builder, never).ended().await.expect_err("it never ends");
+    assert!(matches!(error, Error::HandlerFailed { offset: 0, attempts: 2, .. }), "{error:?}");
+    assert_eq!(rig.database.int("SELECT count(*) FROM effect").await, 0);
 }
 
 pub(crate) async fn p15_a_shutdown_lets_running_handlers_finish<DB: Bus>(database: TestDatabase<DB>) {
