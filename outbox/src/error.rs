@@ -1,5 +1,7 @@
 //! What can go wrong, and whether a retry helps.
 
+use std::time::Duration;
+
 use leastlock_core::{Dialect, ErrorClass, classify};
 
 use crate::event::EventId;
@@ -35,6 +37,20 @@ pub enum Error {
     Topic {
         /// The name.
         topic: String,
+    },
+    /// A partition below zero, which no broker has.
+    #[error("partition {partition} is below zero; leave it out to let the key decide")]
+    Partition {
+        /// The partition.
+        partition: i32,
+    },
+    /// The database did not answer in time. Whether the statement took effect is unknown.
+    #[error("the outbox's database gave no answer to {request} within {limit:?}")]
+    NoAnswer {
+        /// What was asked.
+        request: &'static str,
+        /// How long it was waited for.
+        limit: Duration,
     },
     /// A row of the log cannot be read; most likely plain SQL wrote it.
     #[error("event {id} of shard {shard} cannot be read: {reason}; mend or delete the row")]
@@ -76,7 +92,11 @@ impl Error {
     /// Whether trying again, in a fresh transaction where there was one, can help.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Database { class, .. } if class.is_retryable())
+        match self {
+            Self::Database { class, .. } => class.is_retryable(),
+            Self::NoAnswer { .. } => true,
+            _ => false,
+        }
     }
 
     pub(crate) fn database<DB: Dialect>(source: sqlx::Error) -> Self {

@@ -95,7 +95,7 @@ impl Event {
         self
     }
 
-    /// Names the partition instead of leaving it to the key's hash.
+    /// Names the partition instead of leaving it to the key's hash. `append` refuses one below zero.
     pub fn partition(mut self, partition: i32) -> Self {
         self.partition = Some(partition);
         self

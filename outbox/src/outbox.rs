@@ -58,7 +58,7 @@ impl Outbox {
     /// For the order of a key, update the key's row (or lock it `FOR NO KEY UPDATE` or stronger) before appending.
     ///
     /// # Errors
-    /// [`Error::EventTooLarge`] and [`Error::Topic`] before any SQL; [`Error::Database`] as any statement.
+    /// [`Error::EventTooLarge`], [`Error::Topic`] and [`Error::Partition`] before any SQL; [`Error::Database`] as any statement.
     ///
     /// # Cancel safety
     /// As any statement: dropped half-way, roll the transaction back.
@@ -94,6 +94,9 @@ impl Outbox {
         let topic = &event.topic;
         if topic.is_empty() || topic.len() > MAX_TOPIC_CHARS || !topic.chars().all(named) {
             return Err(Error::Topic { topic: topic.clone() });
+        }
+        if let Some(partition @ ..0) = event.partition {
+            return Err(Error::Partition { partition });
         }
         Ok(())
     }

@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Error;
 use crate::outbox::Wake;
 use crate::relay::ownership::Ownership;
-use crate::relay::run::Run;
+use crate::relay::run::{Run, Step};
 use crate::sink::Sink;
 use crate::sql::OutboxSql;
 
+mod connection;
 pub(crate) mod cursor;
 mod ownership;
 mod run;
@@ -26,8 +27,12 @@ const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mil
 /// Publishes the events of an outbox.
 ///
 /// Several relays may run: each shard is read by one of them at a time, under a lease on the database's clock. A relay
-/// that dies is followed by another once its lease is over. No transaction or lock is held while the sink is waited for; on
-/// PostgreSQL the relay keeps one connection of the pool to read with, besides those that it takes now and then.
+/// that dies is followed by another once its lease is over. No transaction or lock is held while the sink is waited for.
+///
+/// On PostgreSQL the relay keeps one connection of the pool, and its heartbeat takes another for a moment, so the pool must
+/// have two. A database that does not answer is not waited for without end, and its connection is closed:
+/// connecting, a read and the note of what was published get the lease, a claim and giving the shards back a third of it, a
+/// renewal a sixth (three fit into a lease). A read that was cut off gets twice as long the next time.
 ///
 /// | setting | default | meaning |
 /// |---|---|---|
@@ -75,7 +80,8 @@ impl<DB: OutboxSql, S: Sink> Relay<DB, S> {
     /// Publishes until `shutdown`, then lets the sink finish what is under way, notes it, and gives the shards back.
     ///
     /// A database that is away is waited for, with growing pauses; a sink that is away is waited for as long as the lease
-    /// is renewed. Neither uses up anything.
+    /// is renewed. Neither uses up anything. After `shutdown` it returns within `drain` and four thirds of the lease, and
+    /// only a database that does not answer takes it beyond `drain`.
     ///
     /// # Errors
     /// [`Error::Refused`], [`Error::Malformed`] and [`Error::CursorAhead`] need somebody to act; a database error ends the
@@ -90,38 +96,44 @@ impl<DB: OutboxSql, S: Sink> Relay<DB, S> {
         // Dropping this future drops the guard, which ends the heartbeat with it.
         let ends_heartbeat = heartbeat.clone().drop_guard();
         let keeper = tokio::spawn(ownership.clone().keep(self.pool.clone(), heartbeat));
-        let outcome = self.publish_until(&shutdown, &ownership).await;
+        let mut run = Run::new(&self, &ownership);
+        let outcome = self.publish_until(&shutdown, &mut run).await;
         drop(ends_heartbeat);
         if let Err(error) = keeper.await {
             tracing::error!(%error, "the heartbeat of the outbox relay panicked");
         }
-        if let Err(error) = ownership.release(&self.pool).await {
+        if let Err(error) = run.release().await {
             tracing::warn!(%error, "the shards were not given back; they are free when the lease is over");
         }
         outcome.map(|()| Summary { published: self.stats.published() })
     }
 
-    async fn publish_until(&self, shutdown: &CancellationToken, ownership: &Ownership) -> Result<(), Error> {
-        let mut run = Run::new(self, ownership);
+    async fn publish_until(&self, shutdown: &CancellationToken, run: &mut Run<'_, DB, S>) -> Result<(), Error> {
         let (backoff, mut failures, mut pause) = (Backoff::new(POLL.0, POLL.1), 0, POLL.0);
         while !shutdown.is_cancelled() {
             match run.step(shutdown).await {
-                Ok(0) => {
+                Ok(Step::Idle) => {
                     failures = 0;
                     tokio::select! {
                         () = shutdown.cancelled() => {}
                         () = self.wake.notified() => pause = POLL.0,
                         () = tokio::time::sleep(pause) => pause = (pause * 2).min(POLL.1),
                     }
+                    continue;
                 }
-                Ok(_) => (failures, pause) = (0, POLL.0),
+                Ok(Step::Published) => {
+                    (failures, pause) = (0, POLL.0);
+                    continue;
+                }
+                Ok(Step::Unsure) => {}
                 Err(error) if error.is_retryable() => {
                     tracing::warn!(%error, failures, "the outbox relay tries again");
-                    tokio::time::sleep(backoff.delay(failures)).await;
-                    failures = failures.saturating_add(1);
                 }
                 Err(error) => return Err(error),
             }
+            // No wake-up cuts this short: it says nothing of what failed.
+            shutdown.run_until_cancelled(tokio::time::sleep(backoff.delay(failures))).await;
+            failures = failures.saturating_add(1);
         }
         Ok(())
     }
@@ -157,7 +169,7 @@ impl<DB: OutboxSql, S: Sink> RelayBuilder<DB, S> {
         self
     }
 
-    /// The relay, if every limit makes sense.
+    /// The relay, if every limit makes sense and the pool has the connections that it needs.
     ///
     /// # Errors
     /// [`SettingError`] names the setting that is out of bounds.
@@ -168,6 +180,10 @@ impl<DB: OutboxSql, S: Sink> RelayBuilder<DB, S> {
         }
         if !(1..=10_000).contains(&page) {
             return Err(SettingError { setting: "page", bounds: "1 to 10,000 events" });
+        }
+        if self.0.pool.options().get_max_connections() < DB::RELAY_CONNECTIONS {
+            let bounds = "at least 2: the relay keeps one, and its heartbeat takes another";
+            return Err(SettingError { setting: "max_connections of the relay's pool", bounds });
         }
         Ok(self.0)
     }

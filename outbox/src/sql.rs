@@ -24,19 +24,27 @@ pub trait OutboxSql: Dialect {
     const APPEND: &'static str;
     /// Counts the shards.
     const SHARDS: &'static str;
-    /// Prolongs the leases of an owner: owner, milliseconds.
-    const RENEW: &'static str;
     /// A setting for the session that reads, if the engine needs one.
     const READER: Option<&'static str>;
     /// Gives an owner's shards back: owner.
     const RELEASE: &'static str;
+    /// The fewest connections that a relay's pool must be able to open.
+    const RELAY_CONNECTIONS: u32;
 
-    /// Takes every free shard for `owner`.
+    /// Takes every shard for `owner` that is free, or that is its own by name and not among the shards `held`.
     fn claim(
         connection: &mut Self::Connection,
         owner: &str,
+        held: &[i64],
         lease_ms: i64,
     ) -> impl Future<Output = Result<Vec<Cursor>, sqlx::Error>> + Send;
+
+    /// Prolongs the lease of shards held at an epoch; answers the shards for which it did.
+    fn renew(
+        connection: &mut Self::Connection,
+        held: &[(i64, i64)],
+        lease_ms: i64,
+    ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
 
     /// Reads the next page of each shard, at most `limit` events each.
     fn read(

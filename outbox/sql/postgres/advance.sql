@@ -1,7 +1,15 @@
--- Lock: the rows of the shards named, for one statement. Isolation: READ COMMITTED: after waiting for a claimant the epoch
--- is judged on the row as it then is. A shard that is not answered is another relay's now.
+-- Lock: the rows of the shards named, in the order of their numbers (as renew.sql does), for one statement. Isolation: READ
+-- COMMITTED: after waiting for a claimant the epoch is judged on the row as it then is. A shard that is not answered is
+-- another relay's now.
 UPDATE leastlock_outbox_shard AS s
-SET done = c.done::pg_snapshot, target = nullif(c.target, '')::pg_snapshot, last_id = c.last_id
-FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[]) AS c (shard, epoch, done, target, last_id)
-WHERE s.shard = c.shard::smallint AND s.epoch = c.epoch
+SET done = own.done::pg_snapshot, target = nullif(own.target, '')::pg_snapshot, last_id = own.last_id
+FROM (
+    SELECT o.shard, c.done, c.target, c.last_id
+    FROM leastlock_outbox_shard AS o
+    JOIN unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[]) AS c (shard, epoch, done, target, last_id)
+        ON o.shard = c.shard::smallint AND o.epoch = c.epoch
+    ORDER BY o.shard
+    FOR NO KEY UPDATE OF o
+) AS own
+WHERE s.shard = own.shard
 RETURNING s.shard::bigint

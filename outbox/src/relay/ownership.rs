@@ -1,6 +1,10 @@
 //! A relay's lease on its shards, kept by a heartbeat that runs apart from publishing.
+//!
+//! A shard counts as held only while this process knows its epoch, and only what is held is renewed. A shard that the table
+//! says is this relay's and the relay does not know of (the answer of its claim was lost, or it gave the shard up and a
+//! late renewal arrived) is therefore free again for others when its lease is over, and for this relay at its next claim.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use leastlock_core::Statement;
@@ -9,29 +13,37 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::error::Error;
+use crate::relay::connection::{Lent, within};
 use crate::relay::cursor::Cursor;
 use crate::sql::OutboxSql;
 
 /// What the client's clock may differ from the database's while a lease lasts, besides a hundredth of it.
 const DRIFT: Duration = Duration::from_millis(2);
 
-/// Who this relay is, and until when its shards are certainly its own.
+/// Who this relay is, which shards it holds, and until when they are certainly its own.
 #[derive(Debug, Clone)]
 pub(crate) struct Ownership {
     owner: String,
     lease: Duration,
-    deadline: Arc<Mutex<Instant>>,
+    held: Arc<Mutex<Vec<Held>>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    shard: i64,
+    epoch: i64,
+    until: Instant,
 }
 
 impl Ownership {
     /// A new owner, whose name no other run of a relay has.
     pub(crate) fn new(lease: Duration) -> Self {
-        Self { owner: Uuid::new_v4().to_string(), lease, deadline: Arc::new(Mutex::new(Instant::now())) }
+        Self { owner: Uuid::new_v4().to_string(), lease, held: Arc::default() }
     }
 
-    /// Until when this relay may publish.
+    /// Until when this relay may publish: the end of the first lease to end.
     pub(crate) fn deadline(&self) -> Instant {
-        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held().iter().map(|held| held.until).min().unwrap_or_else(Instant::now)
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -39,59 +51,76 @@ impl Ownership {
     }
 
     /// Takes every free shard.
-    pub(crate) async fn claim<DB: OutboxSql>(&self, pool: &Pool<DB>) -> Result<Vec<Cursor>, Error> {
-        let mut connection = pool.acquire().await.map_err(Error::database::<DB>)?;
+    pub(crate) async fn claim<DB: OutboxSql>(&self, connection: &mut DB::Connection) -> Result<Vec<Cursor>, Error> {
+        let shards: Vec<i64> = self.held().iter().map(|held| held.shard).collect();
         let sent = Instant::now();
-        let claimed = DB::claim(&mut connection, &self.owner, self.lease_ms()).await.map_err(Error::database::<DB>)?;
-        // Shards held already were renewed at another time; theirs is the earlier deadline, and it stands.
-        if !claimed.is_empty() && self.is_over() {
-            self.confirm(sent);
-        }
+        let claimed = DB::claim(connection, &self.owner, &shards, self.lease_ms()).await;
+        let claimed = claimed.map_err(Error::database::<DB>)?;
+        let mut held = self.held();
+        held.retain(|held| claimed.iter().all(|cursor| cursor.shard != held.shard));
+        let until = self.until(sent);
+        held.extend(claimed.iter().map(|cursor| Held { shard: cursor.shard, epoch: cursor.epoch, until }));
         Ok(claimed)
     }
 
-    /// Renews every third of the lease until `stop`. A renewal that is refused or fails leaves the deadline where it was.
+    /// Lets go of every shard but these. The others are renewed no more.
+    pub(crate) fn keep_only(&self, cursors: &[Cursor]) {
+        let kept = |held: &Held| cursors.iter().any(|cursor| (cursor.shard, cursor.epoch) == (held.shard, held.epoch));
+        self.held().retain(kept);
+    }
+
+    /// Renews every third of the lease until `stop`. An attempt gets a sixth of it, and one that failed is made again after a
+    /// twelfth: three fit into a lease. One that fails leaves the deadlines where they were.
     pub(crate) async fn keep<DB: OutboxSql>(self, pool: Pool<DB>, stop: CancellationToken) {
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(self.lease / 3) => {}
+        let mut pause = self.lease / 3;
+        let renewing = async {
+            loop {
+                tokio::time::sleep(pause).await;
+                pause = match within(self.lease / 6, "a renewal", self.renew(&pool)).await {
+                    Ok(()) => self.lease / 3,
+                    Err(error) => {
+                        tracing::warn!(%error, "the outbox shards' lease was not renewed");
+                        self.lease / 12
+                    }
+                };
             }
-            let renewed = tokio::select! {
-                () = stop.cancelled() => return,
-                renewed = tokio::time::timeout(self.lease / 3, self.renew(&pool)) => renewed,
-            };
-            match renewed {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "the outbox shards' lease was not renewed"),
-                Err(_) => tracing::warn!("the renewal of the outbox shards' lease got no answer"),
-            }
-        }
+        };
+        stop.run_until_cancelled(renewing).await;
     }
 
     /// Gives all shards back, so that another relay need not wait for the lease to end.
-    pub(crate) async fn release<DB: OutboxSql>(&self, pool: &Pool<DB>) -> Result<(), Error> {
-        let mut connection = pool.acquire().await.map_err(Error::database::<DB>)?;
+    pub(crate) async fn release<DB: OutboxSql>(&self, connection: &mut DB::Connection) -> Result<(), Error> {
         let release = Statement::new(DB::RELEASE).bind(&self.owner);
-        release.execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
+        release.execute::<DB>(connection).await.map_err(Error::database::<DB>)?;
         Ok(())
     }
 
     async fn renew<DB: OutboxSql>(&self, pool: &Pool<DB>) -> Result<(), Error> {
-        let mut connection = pool.acquire().await.map_err(Error::database::<DB>)?;
+        let held: Vec<_> = self.held().iter().map(|held| (held.shard, held.epoch)).collect();
+        if held.is_empty() {
+            return Ok(());
+        }
+        let mut connection = Lent::from(pool).await?;
         let sent = Instant::now();
-        let renew = Statement::new(DB::RENEW).bind(&self.owner).bind(self.lease_ms());
-        if renew.execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)? > 0 {
-            self.confirm(sent);
+        let renewed = DB::renew(&mut connection, &held, self.lease_ms()).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
+        let until = self.until(sent);
+        for now_held in self.held().iter_mut() {
+            // A shard that was claimed anew meanwhile has another epoch, and another deadline.
+            if held.contains(&(now_held.shard, now_held.epoch)) && renewed.contains(&now_held.shard) {
+                now_held.until = now_held.until.max(until);
+            }
         }
         Ok(())
     }
 
-    /// The lease runs from the moment the confirmed statement was sent, the earliest at which the database can have run it.
-    fn confirm(&self, sent: Instant) {
-        let drift = self.lease / 100 + DRIFT;
-        let mut deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
-        *deadline = (*deadline).max(sent + self.lease.saturating_sub(drift));
+    /// A lease runs from the moment the confirmed statement was sent, the earliest at which the database can have run it.
+    fn until(&self, sent: Instant) -> Instant {
+        sent + self.lease.saturating_sub(self.lease / 100 + DRIFT)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Vec<Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lease_ms(&self) -> i64 {

@@ -1,17 +1,19 @@
 //! One run of a relay: read, publish, note, over and over.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use leastlock_core::Statement;
-use sqlx::pool::PoolConnection;
 use tokio_util::sync::CancellationToken;
 
 use super::Relay;
 use crate::error::Error;
+use crate::relay::connection::{Lent, within};
 use crate::relay::cursor::{Cursor, Page};
 use crate::relay::ownership::Ownership;
 use crate::sink::{LoggedEvent, SendError, Sink};
 use crate::sql::OutboxSql;
+
+/// The most that a read may be given, however often it was cut off.
+const LONGEST_READ: Duration = Duration::from_hours(1);
 
 /// One run of a relay: the shards that it owns.
 pub(super) struct Run<'a, DB: OutboxSql, S: Sink> {
@@ -19,32 +21,47 @@ pub(super) struct Run<'a, DB: OutboxSql, S: Sink> {
     ownership: &'a Ownership,
     shards: Vec<Cursor>,
     claim_at: Instant,
-    /// A connection with settings for reading, where the engine needs some. It is closed rather than given back.
-    reader: Option<PoolConnection<DB>>,
+    /// How long a read may take. One that was cut off gets twice as long the next time, so that a slow one comes to its end.
+    read_limit: Duration,
+    /// The connection between statements, where the engine needs settings for reading.
+    reader: Option<Lent<DB>>,
+}
+
+/// What a step came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// There was nothing to publish.
+    Idle,
+    /// Everything that was read is published.
+    Published,
+    /// The sink lost track of some of it.
+    Unsure,
 }
 
 impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
     pub(super) fn new(relay: &'a Relay<DB, S>, ownership: &'a Ownership) -> Self {
-        Self { relay, ownership, shards: Vec::new(), claim_at: Instant::now(), reader: None }
+        let read_limit = relay.settings.lease;
+        Self { relay, ownership, shards: Vec::new(), claim_at: Instant::now(), read_limit, reader: None }
     }
 
-    /// Reads a page of each shard, publishes it and notes it. Answers how many events were published.
-    pub(super) async fn step(&mut self, shutdown: &CancellationToken) -> Result<usize, Error> {
-        self.own_shards().await?;
+    /// Reads a page of each shard, publishes it and notes it. What only asks the database is dropped at `shutdown`.
+    pub(super) async fn step(&mut self, shutdown: &CancellationToken) -> Result<Step, Error> {
+        let Some(owned) = shutdown.run_until_cancelled(self.own_shards()).await else { return Ok(Step::Idle) };
+        owned?;
         if self.shards.is_empty() {
-            return Ok(0);
+            return Ok(Step::Idle);
         }
-        let (pages, read_at) = (self.read().await?, Instant::now());
+        let Some(pages) = shutdown.run_until_cancelled(self.read()).await else { return Ok(Step::Idle) };
+        let (pages, read_at) = (pages?, Instant::now());
         let events: Vec<_> = pages.iter().flat_map(|page| page.events.iter().cloned()).collect();
         if events.is_empty() {
             // Nothing to repeat after a crash, so the new position need not be noted.
             self.shards = pages.iter().map(|page| page.after(0)).collect();
-            return Ok(0);
+            return Ok(Step::Idle);
         }
         let Some(results) = self.publish(&events, shutdown).await else {
-            self.relay.sink.abandon();
-            self.shards.clear();
-            return Ok(0);
+            self.let_go();
+            return Ok(Step::Idle);
         };
         let unknown = results.iter().any(|result| matches!(result, Err(SendError::Unknown { .. })));
         let (prefixes, refusal) = prefixes(&pages, results);
@@ -57,24 +74,35 @@ impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
         match refusal {
             Some(error) => Err(error),
             None if unknown => {
-                // Only a fresh start tells what an unreported event is worth; the pause of an empty poll spaces them out.
+                // Only a fresh start tells what an unreported event is worth.
                 tracing::warn!("the sink lost track of some events; they are published again");
                 self.relay.sink.abandon();
-                Ok(0)
+                Ok(Step::Unsure)
             }
-            None => Ok(prefixes.iter().sum()),
+            None => Ok(Step::Published),
         }
+    }
+
+    /// Gives all shards back.
+    pub(super) async fn release(mut self) -> Result<(), Error> {
+        let limit = self.relay.settings.lease / 3;
+        let release = async {
+            let mut connection = self.connection().await?;
+            self.ownership.release::<DB>(&mut connection).await?;
+            self.keep(connection);
+            Ok(())
+        };
+        within(limit, "giving the shards back", release).await
     }
 
     /// Drops shards whose lease may be over, and takes free ones now and then.
     async fn own_shards(&mut self) -> Result<(), Error> {
         if !self.shards.is_empty() && self.ownership.is_over() {
             tracing::warn!(shards = self.shards.len(), "the outbox shards' lease is over; another relay may own them");
-            self.relay.sink.abandon();
-            self.shards.clear();
+            self.let_go();
         }
         if Instant::now() >= self.claim_at {
-            let claimed = self.ownership.claim(&self.relay.pool).await?;
+            let claimed = self.claim().await?;
             self.shards.retain(|held| claimed.iter().all(|cursor| cursor.shard != held.shard));
             self.shards.extend(claimed);
             self.claim_at = Instant::now() + self.relay.settings.lease / 10;
@@ -82,26 +110,50 @@ impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
         Ok(())
     }
 
-    /// Reads the next page of each shard. After an error the reader is closed, and the next read opens another.
+    async fn claim(&mut self) -> Result<Vec<Cursor>, Error> {
+        let mut connection = self.connection().await?;
+        let limit = self.relay.settings.lease / 3;
+        let claimed = within(limit, "a claim", self.ownership.claim::<DB>(&mut connection)).await?;
+        self.keep(connection);
+        Ok(claimed)
+    }
+
+    /// Owns nothing any more, as far as this relay knows. Other owners may publish from here on; this one may claim again.
+    fn let_go(&mut self) {
+        self.relay.sink.abandon();
+        self.shards.clear();
+        self.ownership.keep_only(&[]);
+        self.claim_at = Instant::now();
+    }
+
+    /// Reads the next page of each shard.
     async fn read(&mut self) -> Result<Vec<Page>, Error> {
-        let mut connection = match self.reader.take() {
-            Some(reader) => reader,
-            None => self.connect().await.map_err(Error::database::<DB>)?,
+        let mut connection = self.connection().await?;
+        let read = DB::read(&mut connection, &self.shards, i64::from(self.relay.settings.page));
+        let pages = within(self.read_limit, "a read", read).await;
+        self.read_limit = match &pages {
+            Err(Error::NoAnswer { .. }) => (self.read_limit * 2).min(LONGEST_READ),
+            _ => self.relay.settings.lease,
         };
-        let pages = DB::read(&mut connection, &self.shards, i64::from(self.relay.settings.page)).await?;
-        if DB::READER.is_some() {
-            self.reader = Some(connection);
-        }
+        let pages = pages?;
+        self.keep(connection);
         Ok(pages)
     }
 
-    async fn connect(&mut self) -> Result<PoolConnection<DB>, sqlx::Error> {
-        let mut connection = self.relay.pool.acquire().await?;
-        if let Some(setting) = DB::READER {
-            connection.close_on_drop();
-            Statement::new(setting).execute::<DB>(&mut connection).await?;
+    async fn connection(&mut self) -> Result<Lent<DB>, Error> {
+        match self.reader.take() {
+            Some(reader) => Ok(reader),
+            None => within(self.relay.settings.lease, "connecting", Lent::reader(&self.relay.pool)).await,
         }
-        Ok(connection)
+    }
+
+    /// For a connection that has answered; after an error it is dropped, hence closed, and the next statement opens another.
+    fn keep(&mut self, connection: Lent<DB>) {
+        if DB::READER.is_some() {
+            self.reader = Some(connection);
+        } else {
+            connection.give_back();
+        }
     }
 
     /// Publishes within the lease, which the heartbeat prolongs meanwhile. `None`: the lease ended, or the drain did.
@@ -126,7 +178,8 @@ impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
         }
     }
 
-    /// Notes how far each shard was published, and lets go of those that are another relay's now.
+    /// Notes how far each shard was published, and lets go of those that are another relay's now; of all if it got no
+    /// answer. A note that arrives late finds another epoch then, and cannot turn a cursor back.
     async fn note(&mut self, pages: &[Page], prefixes: &[usize]) -> Result<(), Error> {
         let moved: Vec<Cursor> = pages.iter().zip(prefixes).map(|(page, &published)| page.after(published)).collect();
         let with_events: Vec<Cursor> = moved
@@ -135,8 +188,11 @@ impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
             .filter(|(_, published)| **published > 0)
             .map(|(cursor, _)| cursor.clone())
             .collect();
-        let mut connection = self.relay.pool.acquire().await.map_err(Error::database::<DB>)?;
-        let own = DB::advance(&mut connection, &with_events).await.map_err(Error::database::<DB>)?;
+        let noted = within(self.relay.settings.lease, "noting what was published", self.advance(&with_events)).await;
+        if noted.is_err() {
+            self.let_go();
+        }
+        let own = noted?;
         let fenced = |cursor: &Cursor| {
             with_events.iter().any(|noted| noted.shard == cursor.shard) && !own.contains(&cursor.shard)
         };
@@ -145,7 +201,15 @@ impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
             self.relay.sink.abandon();
         }
         self.shards = moved.into_iter().filter(|cursor| !fenced(cursor)).collect();
+        self.ownership.keep_only(&self.shards);
         Ok(())
+    }
+
+    async fn advance(&mut self, cursors: &[Cursor]) -> Result<Vec<i64>, Error> {
+        let mut connection = self.connection().await?;
+        let own = DB::advance(&mut connection, cursors).await.map_err(Error::database::<DB>)?;
+        self.keep(connection);
+        Ok(own)
     }
 }
 

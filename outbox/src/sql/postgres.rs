@@ -9,6 +9,7 @@ use crate::relay::cursor::{Cursor, Page, Position, newest_transaction};
 use crate::sink::LoggedEvent;
 
 const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
+const RENEW: &str = include_str!("../../sql/postgres/renew.sql");
 const READ: &str = include_str!("../../sql/postgres/read.sql");
 const PAGE: &str = include_str!("../../sql/postgres/page.sql");
 const ADVANCE: &str = include_str!("../../sql/postgres/advance.sql");
@@ -17,17 +18,34 @@ impl OutboxSql for Postgres {
     const SHARDED: bool = true;
     const APPEND: &'static str = include_str!("../../sql/postgres/append.sql");
     const SHARDS: &'static str = include_str!("../../sql/postgres/shards.sql");
-    const RENEW: &'static str = include_str!("../../sql/postgres/renew.sql");
     const READER: Option<&'static str> = Some(include_str!("../../sql/postgres/reader.sql"));
     const RELEASE: &'static str = include_str!("../../sql/postgres/release.sql");
+    /// One to read with, and one for the heartbeat.
+    const RELAY_CONNECTIONS: u32 = 2;
 
-    async fn claim(connection: &mut Self::Connection, owner: &str, lease_ms: i64) -> Result<Vec<Cursor>, sqlx::Error> {
-        let rows = Statement::new(CLAIM).bind(owner).bind(lease_ms).fetch_all::<Self>(connection).await?;
+    async fn claim(
+        connection: &mut Self::Connection,
+        owner: &str,
+        held: &[i64],
+        lease_ms: i64,
+    ) -> Result<Vec<Cursor>, sqlx::Error> {
+        let claim = Statement::new(CLAIM).bind(owner).bind(lease_ms).bind(held);
+        let rows = claim.fetch_all::<Self>(connection).await?;
         let cursor = |row: &Row<Self>| {
             let position = Position { done: row.text(2)?, target: row.optional_text(3)?, last_id: row.int(4)? };
             Ok(Cursor { shard: row.int(0)?, epoch: row.int(1)?, position })
         };
         rows.iter().map(cursor).collect()
+    }
+
+    async fn renew(
+        connection: &mut Self::Connection,
+        held: &[(i64, i64)],
+        lease_ms: i64,
+    ) -> Result<Vec<i64>, sqlx::Error> {
+        let (shards, epochs): (Vec<i64>, Vec<i64>) = held.iter().copied().unzip();
+        let renew = Statement::new(RENEW).bind(shards.as_slice()).bind(epochs.as_slice()).bind(lease_ms);
+        renew.fetch_all::<Self>(connection).await?.iter().map(|row| row.int(0)).collect()
     }
 
     async fn read(connection: &mut Self::Connection, cursors: &[Cursor], limit: i64) -> Result<Vec<Page>, Error> {

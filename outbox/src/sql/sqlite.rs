@@ -9,6 +9,7 @@ use crate::relay::cursor::{Cursor, Page, Position};
 use crate::sink::LoggedEvent;
 
 const CLAIM: &str = include_str!("../../sql/sqlite/claim.sql");
+const RENEW: &str = include_str!("../../sql/sqlite/renew.sql");
 const READ: &str = include_str!("../../sql/sqlite/read.sql");
 const ADVANCE: &str = include_str!("../../sql/sqlite/advance.sql");
 
@@ -16,17 +17,39 @@ impl OutboxSql for Sqlite {
     const SHARDED: bool = false;
     const APPEND: &'static str = include_str!("../../sql/sqlite/append.sql");
     const SHARDS: &'static str = include_str!("../../sql/sqlite/shards.sql");
-    const RENEW: &'static str = include_str!("../../sql/sqlite/renew.sql");
     const READER: Option<&'static str> = None;
     const RELEASE: &'static str = include_str!("../../sql/sqlite/release.sql");
+    /// None is kept, so the heartbeat and the relay can take turns.
+    const RELAY_CONNECTIONS: u32 = 1;
 
-    async fn claim(connection: &mut Self::Connection, owner: &str, lease_ms: i64) -> Result<Vec<Cursor>, sqlx::Error> {
-        let rows = Statement::new(CLAIM).bind(owner).bind(lease_ms).fetch_all::<Self>(connection).await?;
+    async fn claim(
+        connection: &mut Self::Connection,
+        owner: &str,
+        held: &[i64],
+        lease_ms: i64,
+    ) -> Result<Vec<Cursor>, sqlx::Error> {
+        let claim = Statement::new(CLAIM).bind(owner).bind(lease_ms).bind(i64::from(!held.is_empty()));
+        let rows = claim.fetch_all::<Self>(connection).await?;
         let cursor = |row: &leastlock_core::Row<Self>| {
             let position = Position { done: String::new(), target: None, last_id: row.int(2)? };
             Ok(Cursor { shard: row.int(0)?, epoch: row.int(1)?, position })
         };
         rows.iter().map(cursor).collect()
+    }
+
+    async fn renew(
+        connection: &mut Self::Connection,
+        held: &[(i64, i64)],
+        lease_ms: i64,
+    ) -> Result<Vec<i64>, sqlx::Error> {
+        let mut renewed = Vec::with_capacity(held.len());
+        for &(shard, epoch) in held {
+            let renew = Statement::new(RENEW).bind(shard).bind(epoch).bind(lease_ms);
+            if renew.execute::<Self>(&mut *connection).await? == 1 {
+                renewed.push(shard);
+            }
+        }
+        Ok(renewed)
     }
 
     async fn read(connection: &mut Self::Connection, cursors: &[Cursor], limit: i64) -> Result<Vec<Page>, Error> {

@@ -2,19 +2,30 @@
 
 use leastlock_outbox::{Outbox, OutboxSql};
 use leastlock_testkit::TestEngine;
-use sqlx::Pool;
+use sqlx::{Pool, Transaction};
 
-/// Appends on a connection of its own, beside the business transaction instead of inside it.
-pub(crate) async fn append_beside<DB: TestEngine + OutboxSql>(outbox: &Outbox, pool: &Pool<DB>, value: &str) {
-    crate::readers::commit(outbox, pool, "k", value).await;
+use crate::readers::{Appender, commit};
+
+/// Appends on a connection of its own, beside the business transaction instead of inside it. Before it begins: SQLite's one
+/// write lock would not let it in later.
+pub(crate) struct Beside;
+
+impl Appender for Beside {
+    async fn before<DB: TestEngine + OutboxSql>(&self, outbox: &Outbox, pool: &Pool<DB>, value: &str) {
+        commit(outbox, pool, "k", value).await;
+    }
+
+    async fn inside<DB: TestEngine + OutboxSql>(&self, _outbox: &Outbox, _tx: &mut Transaction<'_, DB>, _value: &str) {}
 }
 
 #[cfg(feature = "postgres")]
-pub(crate) use postgres::{by_id_cursor, by_visible_horizon, by_xid_order};
+pub(crate) use postgres::{by_id_cursor, by_owner_name, by_visible_horizon, by_xid_order};
 
 #[cfg(feature = "postgres")]
 mod postgres {
-    use std::time::Duration;
+    use std::collections::HashMap;
+    use std::sync::{Arc, Mutex};
+    use std::time::{Duration, Instant};
 
     use sqlx::{PgPool, Row};
 
@@ -57,6 +68,62 @@ mod postgres {
              AND xid < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY xid, id"
         );
         polling(pool, sql, |row| row.get(0))
+    }
+
+    /// A relay whose heartbeat prolongs whatever bears its name: what it lost sight of is never free again.
+    pub(crate) fn by_owner_name(pool: &PgPool, lease: Duration) -> Reading {
+        let pool = pool.clone();
+        Reading::start(move |values| async move {
+            let deadline = Arc::new(Mutex::new(Instant::now()));
+            let heartbeat = renew_by_name(&pool, lease, &deadline);
+            let relay = deliver(&pool, lease, &deadline, &values);
+            tokio::join!(heartbeat, relay);
+        })
+    }
+
+    async fn renew_by_name(pool: &PgPool, lease: Duration, deadline: &Mutex<Instant>) {
+        let renew = "UPDATE leastlock_outbox_shard SET lease_until = clock_timestamp() + $1 \
+            WHERE owner = 'double' AND lease_until > clock_timestamp()";
+        loop {
+            tokio::time::sleep(lease / 3).await;
+            let sent = Instant::now();
+            let renewed = tokio::time::timeout(lease / 3, sqlx::query(renew).bind(lease).execute(pool)).await;
+            if renewed.is_ok_and(|renewed| renewed.is_ok_and(|renewed| renewed.rows_affected() > 0)) {
+                *deadline.lock().expect("no panic") = sent + lease;
+            }
+        }
+    }
+
+    async fn deliver(pool: &PgPool, lease: Duration, deadline: &Mutex<Instant>, values: &Values) {
+        let claim = "UPDATE leastlock_outbox_shard AS s SET owner = 'double', epoch = s.epoch + 1, \
+            lease_until = clock_timestamp() + $1 WHERE lease_until IS NULL OR lease_until <= clock_timestamp() \
+            RETURNING shard";
+        let read = format!("SELECT id, shard, {VALUE} FROM leastlock_outbox WHERE shard = ANY ($1) ORDER BY id");
+        let note = "UPDATE leastlock_outbox_shard SET done = done, last_id = $1 WHERE shard = $2";
+        let (mut held, mut published) = (Vec::<i16>::new(), HashMap::<i16, i64>::new());
+        loop {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let over = *deadline.lock().expect("no panic") < Instant::now();
+            if over {
+                held.clear();
+            }
+            let sent = Instant::now();
+            let claiming = sqlx::query_scalar::<_, i16>(claim).bind(lease).fetch_all(pool);
+            let Ok(Ok(claimed)) = tokio::time::timeout(lease, claiming).await else { continue };
+            if over && !claimed.is_empty() {
+                *deadline.lock().expect("no panic") = sent + lease;
+            }
+            held.extend(claimed);
+            let rows = sqlx::query(sqlx::AssertSqlSafe(read.clone())).bind(&held).fetch_all(pool).await;
+            for row in rows.expect("it reads") {
+                let (id, shard): (i64, i16) = (row.get(0), row.get(1));
+                if published.get(&shard).is_none_or(|&last| last < id) {
+                    push(values, row.get(2));
+                    published.insert(shard, id);
+                    sqlx::query(note).bind(id).bind(shard).execute(pool).await.expect("it notes");
+                }
+            }
+        }
     }
 
     fn polling(pool: &PgPool, sql: String, cursor: fn(&sqlx::postgres::PgRow) -> i64) -> Reading {

@@ -3,9 +3,13 @@
 
 mod doubles;
 #[cfg(feature = "postgres")]
+mod lost_answers;
+#[cfg(feature = "postgres")]
 mod random;
 mod readers;
 mod suite;
+#[cfg(feature = "postgres")]
+mod visibility;
 
 leastlock_testkit::mount!(
     suite: b13_rolled_back_events_never_leave,
@@ -13,11 +17,22 @@ leastlock_testkit::mount!(
     crashed_relay_is_followed_by_another_once_its_lease_is_over,
     fenced_relay_moves_no_cursor,
     refused_event_stops_the_relay_before_it,
-    event_over_the_limit_is_refused_before_any_sql;
+    event_over_the_limit_is_refused_before_any_sql,
+    negative_partition_is_refused_before_any_sql,
+    sink_that_never_knows_is_asked_with_growing_pauses;
     postgres: b1_lower_id_that_commits_later_is_delivered,
     b2_open_writer_elsewhere_stalls_nothing,
     b3_events_of_a_key_leave_in_commit_order_whatever_their_xid,
     b14_row_that_a_trigger_hides_is_delivered_when_it_commits,
     b1_b2_b3_hold_under_random_transactions,
+    lost_claim_stalls_no_event,
+    lost_renewal_stalls_no_event,
+    lost_note_stalls_no_event,
+    relay_that_keeps_renewing_its_name_is_seen_to_stall,
+    one_lost_renewal_ends_no_lease,
+    read_without_an_answer_is_read_anew,
+    database_that_is_silent_for_a_while_is_waited_for,
+    shutdown_is_served_while_the_database_is_silent,
+    pool_of_one_connection_is_refused_and_of_two_is_enough,
     cursor_ahead_of_the_database_stops_with_an_error,
 );

@@ -11,6 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a delivery that must come is waited for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// The lease of the relays under test. Not so short that a busy machine leaves a statement without an answer: the relay would
+/// publish again, and tests count.
+pub(crate) const LEASE: Duration = Duration::from_millis(1500);
 
 /// A reader at work, and the values of the events that it delivered.
 pub(crate) struct Reading {
@@ -35,7 +38,7 @@ impl Reading {
 
     pub(crate) fn relay<DB: TestEngine + OutboxSql>(pool: &Pool<DB>, page: u32) -> Self {
         Self::start(|values| {
-            let relay = Relay::builder(pool, Recorder(values)).lease(Duration::from_millis(600)).page(page);
+            let relay = Relay::builder(pool, Recorder(values)).lease(LEASE).page(page);
             let relay = relay.build().expect("valid settings");
             async move {
                 relay.run(CancellationToken::new()).await.expect("the relay runs");
@@ -103,4 +106,21 @@ pub(crate) async fn commit<DB: TestEngine + OutboxSql>(outbox: &Outbox, pool: &P
     let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.expect("a transaction");
     append(outbox, &mut tx, key, value).await;
     tx.commit().await.expect("it commits");
+}
+
+/// Where events are appended: before the business transaction begins, or inside it.
+pub(crate) trait Appender {
+    async fn before<DB: TestEngine + OutboxSql>(&self, outbox: &Outbox, pool: &Pool<DB>, value: &str);
+    async fn inside<DB: TestEngine + OutboxSql>(&self, outbox: &Outbox, tx: &mut Transaction<'_, DB>, value: &str);
+}
+
+/// The product's way.
+pub(crate) struct Inside;
+
+impl Appender for Inside {
+    async fn before<DB: TestEngine + OutboxSql>(&self, _outbox: &Outbox, _pool: &Pool<DB>, _value: &str) {}
+
+    async fn inside<DB: TestEngine + OutboxSql>(&self, outbox: &Outbox, tx: &mut Transaction<'_, DB>, value: &str) {
+        append(outbox, tx, "k", value).await;
+    }
 }

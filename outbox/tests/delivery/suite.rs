@@ -1,42 +1,54 @@
 //! The guarantees of the outbox.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use leastlock_core::Statement;
-use leastlock_outbox::{Error, Event, LoggedEvent, OutboxSql, Relay, SendError, Sink};
+use leastlock_outbox::{Error, Event, LoggedEvent, OutboxSql, Relay, SendError, Sink, Wake};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Connection;
 use tokio_util::sync::CancellationToken;
 
 use crate::doubles;
-use crate::readers::{PATIENCE, Reading, append, commit, tables};
+use crate::readers::{Appender, Inside, PATIENCE, Reading, append, commit, tables};
 
 #[cfg(feature = "postgres")]
-pub(crate) use crate::random::b1_b2_b3_hold_under_random_transactions;
-#[cfg(feature = "postgres")]
-pub(crate) use postgres::*;
+pub(crate) use crate::{lost_answers::*, random::b1_b2_b3_hold_under_random_transactions, visibility::*};
 
 pub(crate) async fn b13_rolled_back_events_never_leave<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>) {
+    let left = what_leaves_of_rolled_back_work(database, Inside).await;
+    assert_eq!(left, ["kept", "marker"]);
+
+    let left = what_leaves_of_rolled_back_work(TestDatabase::<DB>::create().await, doubles::Beside).await;
+    for value in ["rolled back", "in a lost savepoint"] {
+        assert!(left.contains(&value.to_owned()), "the double's event must be seen to leave: {left:?}");
+    }
+}
+
+/// A transaction that is rolled back, and one with a savepoint that is; answers everything that leaves.
+async fn what_leaves_of_rolled_back_work<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+    appender: impl Appender,
+) -> Vec<String> {
     let (database, outbox) = tables(database).await;
+    appender.before(&outbox, &database.pool, "rolled back").await;
     let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
-    append(&outbox, &mut tx, "k", "rolled back").await;
+    appender.inside(&outbox, &mut tx, "rolled back").await;
     tx.rollback().await.unwrap();
 
+    appender.before(&outbox, &database.pool, "in a lost savepoint").await;
     let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
     append(&outbox, &mut tx, "k", "kept").await;
     let mut savepoint = tx.begin().await.unwrap();
-    outbox.append(&mut savepoint, Event::new("moves", "k").bytes("in a lost savepoint")).await.unwrap();
+    appender.inside(&outbox, &mut savepoint, "in a lost savepoint").await;
     savepoint.rollback().await.unwrap();
     tx.commit().await.unwrap();
     commit(&outbox, &database.pool, "k", "marker").await;
 
     let reading = Reading::product(&database.pool);
     assert!(reading.delivers("marker", PATIENCE).await);
-    assert_eq!(reading.values(), ["kept", "marker"]);
-
-    // The double: an append beside the transaction outlives its rollback.
-    doubles::append_beside(&outbox, &database.pool, "rolled back").await;
-    assert!(reading.delivers("rolled back", PATIENCE).await, "the double's event must be seen to leave");
+    reading.values()
 }
 
 pub(crate) async fn pages_smaller_than_the_backlog_lose_and_double_nothing<DB: TestEngine + OutboxSql>(
@@ -174,6 +186,54 @@ pub(crate) async fn refused_event_stops_the_relay_before_it<DB: TestEngine + Out
     assert_eq!(*sink.0.lock().unwrap(), ["1", "2"]);
 }
 
+pub(crate) async fn negative_partition_is_refused_before_any_sql<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+) {
+    let (database, outbox) = tables(database).await;
+    let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
+    let negative = outbox.append(&mut tx, Event::new("moves", "k").bytes("v").partition(-7)).await;
+    assert!(matches!(negative, Err(Error::Partition { partition: -7 })), "{negative:?}");
+    outbox.append(&mut tx, Event::new("moves", "k").bytes("first").partition(0)).await.unwrap();
+    tx.commit().await.unwrap();
+    let reading = Reading::product(&database.pool);
+    assert!(reading.delivers("first", PATIENCE).await);
+    assert_eq!(reading.values(), ["first"]);
+}
+
+/// A sink that never knows, and wakes the relay whenever it is asked.
+struct Lost {
+    attempts: Arc<AtomicU32>,
+    wake: Wake,
+}
+
+impl Sink for Lost {
+    async fn publish(&self, events: &[LoggedEvent]) -> Vec<Result<(), SendError>> {
+        self.attempts.fetch_add(1, Ordering::SeqCst);
+        self.wake.notify();
+        events.iter().map(|_| Err(SendError::Unknown { reason: "no report".into() })).collect()
+    }
+
+    fn abandon(&self) {}
+}
+
+pub(crate) async fn sink_that_never_knows_is_asked_with_growing_pauses<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+) {
+    let (database, outbox) = tables(database).await;
+    commit(&outbox, &database.pool, "k", "1").await;
+    let attempts = Arc::new(AtomicU32::new(0));
+    let sink = Lost { attempts: attempts.clone(), wake: outbox.wake() };
+    let relay = Relay::builder(&database.pool, sink).woken_by(outbox.wake()).build().unwrap();
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(relay.run(shutdown.clone()));
+    // Without pauses it is asked some hundred times a second, with them some twenty times in all. A slow machine only asks less.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    shutdown.cancel();
+    running.await.unwrap().unwrap();
+    let attempts = attempts.load(Ordering::SeqCst);
+    assert!((2..80).contains(&attempts), "{attempts}");
+}
+
 pub(crate) async fn event_over_the_limit_is_refused_before_any_sql<DB: TestEngine + OutboxSql>(
     database: TestDatabase<DB>,
 ) {
@@ -186,109 +246,4 @@ pub(crate) async fn event_over_the_limit_is_refused_before_any_sql<DB: TestEngin
     assert!(matches!(nowhere, Err(Error::Topic { .. })), "{nowhere:?}");
     append(&outbox, &mut tx, "k", "fits").await;
     tx.commit().await.unwrap();
-}
-
-#[cfg(feature = "postgres")]
-mod postgres {
-    use leastlock_outbox::{Error, MemorySink, Relay};
-    use leastlock_testkit::TestDatabase;
-    use sqlx::Postgres;
-    use tokio_util::sync::CancellationToken;
-
-    use crate::doubles::{by_id_cursor, by_visible_horizon, by_xid_order};
-    use crate::readers::{PATIENCE, Reading, append, commit, tables};
-
-    /// How long a delivery that a double withholds is waited for; only the double's proof depends on it.
-    const DOUBLES_CHANCE: std::time::Duration = std::time::Duration::from_secs(1);
-
-    pub(crate) async fn b1_lower_id_that_commits_later_is_delivered(database: TestDatabase<Postgres>) {
-        let (database, outbox) = tables(database).await;
-        let (product, double) = (Reading::product(&database.pool), by_id_cursor(&database.pool));
-        let mut late = database.pool.begin().await.unwrap();
-        append(&outbox, &mut late, "k", "low").await;
-        commit(&outbox, &database.pool, "k", "high").await;
-        assert!(product.delivers("high", PATIENCE).await && double.delivers("high", PATIENCE).await);
-        late.commit().await.unwrap();
-        assert!(product.delivers("low", PATIENCE).await);
-        assert!(!double.delivers("low", DOUBLES_CHANCE).await, "the double must be seen to lose it");
-    }
-
-    pub(crate) async fn b2_open_writer_elsewhere_stalls_nothing(database: TestDatabase<Postgres>) {
-        let (database, outbox) = tables(database).await;
-        let (product, double) = (Reading::product(&database.pool), by_visible_horizon(&database.pool));
-        let mut open = database.pool.begin().await.unwrap();
-        append(&outbox, &mut open, "other", "held").await;
-        commit(&outbox, &database.pool, "k", "free").await;
-        assert!(product.delivers("free", PATIENCE).await, "while the other transaction is open");
-        assert!(!double.delivers("free", DOUBLES_CHANCE).await, "the double must be seen to stall");
-        open.commit().await.unwrap();
-        assert!(product.delivers("held", PATIENCE).await && double.delivers("free", PATIENCE).await);
-    }
-
-    pub(crate) async fn b3_events_of_a_key_leave_in_commit_order_whatever_their_xid(database: TestDatabase<Postgres>) {
-        let (database, outbox) = tables(database).await;
-        database.execute("CREATE TABLE item (key text PRIMARY KEY, moves bigint NOT NULL)").await;
-        database.execute("INSERT INTO item VALUES ('k', 0)").await;
-        let lock = "UPDATE item SET moves = moves + 1 WHERE key = 'k'";
-        // The older transaction has its id first and takes the key's lock last.
-        let mut older = database.pool.begin().await.unwrap();
-        sqlx::query("SELECT pg_current_xact_id()::text").execute(&mut *older).await.unwrap();
-        let mut younger = database.pool.begin().await.unwrap();
-        sqlx::query(lock).execute(&mut *younger).await.unwrap();
-        append(&outbox, &mut younger, "k", "first").await;
-        younger.commit().await.unwrap();
-        sqlx::query(lock).execute(&mut *older).await.unwrap();
-        append(&outbox, &mut older, "k", "second").await;
-        older.commit().await.unwrap();
-        // Both are in one window: only the order inside it tells them apart.
-        for (reading, order) in [
-            (Reading::product(&database.pool), ["first", "second"]),
-            (by_xid_order(&database.pool), ["second", "first"]),
-        ] {
-            assert!(reading.comes_to(PATIENCE, |values| values.len() == 2).await);
-            assert_eq!(reading.values(), order);
-        }
-    }
-
-    pub(crate) async fn b14_row_that_a_trigger_hides_is_delivered_when_it_commits(database: TestDatabase<Postgres>) {
-        let (database, outbox) = tables(database).await;
-        // The row's id is drawn before the trigger runs, and the trigger waits.
-        let function = "CREATE FUNCTION wait_for_lock() RETURNS trigger LANGUAGE plpgsql AS \
-            $$ BEGIN IF NEW.value = 'slow' THEN PERFORM pg_advisory_xact_lock(7); END IF; RETURN NEW; END $$";
-        database.execute(function).await;
-        let trigger =
-            "CREATE TRIGGER slow BEFORE INSERT ON leastlock_outbox FOR EACH ROW EXECUTE FUNCTION wait_for_lock()";
-        database.execute(trigger).await;
-        let (product, double) = (Reading::product(&database.pool), by_id_cursor(&database.pool));
-        let mut gate = database.pool.begin().await.unwrap();
-        sqlx::query("SELECT pg_advisory_xact_lock(7)").execute(&mut *gate).await.unwrap();
-        let slow = tokio::spawn({
-            let (outbox, pool) = (outbox.clone(), database.pool.clone());
-            async move { commit(&outbox, &pool, "k", "slow").await }
-        });
-        let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
-            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-        let patience = tokio::time::timeout(PATIENCE, async {
-            while database.int(waiting).await == 0 {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
-        });
-        patience.await.expect("the insert waits in its trigger");
-        commit(&outbox, &database.pool, "k", "later").await;
-        assert!(product.delivers("later", PATIENCE).await && double.delivers("later", PATIENCE).await);
-        gate.rollback().await.unwrap();
-        slow.await.unwrap();
-        assert!(product.delivers("slow", PATIENCE).await);
-        assert!(!double.delivers("slow", DOUBLES_CHANCE).await, "the double must be seen to lose it");
-    }
-
-    pub(crate) async fn cursor_ahead_of_the_database_stops_with_an_error(database: TestDatabase<Postgres>) {
-        let (database, outbox) = tables(database).await;
-        commit(&outbox, &database.pool, "k", "1").await;
-        let ahead = "UPDATE leastlock_outbox_shard SET done = '4000000000000:4000000000000:'";
-        database.execute(ahead).await;
-        let relay = Relay::builder(&database.pool, MemorySink::default()).build().unwrap();
-        let stopped = relay.run(CancellationToken::new()).await;
-        assert!(matches!(stopped, Err(Error::CursorAhead { .. })), "{stopped:?}");
-    }
 }

@@ -1,0 +1,69 @@
+//! A connection that may never answer.
+
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use leastlock_core::{Engine, Statement};
+use sqlx::Pool;
+use sqlx::pool::PoolConnection;
+
+use crate::error::Error;
+use crate::sql::OutboxSql;
+
+/// A connection on loan from the pool. Unless it is given back it is closed when dropped, so that one in the middle of a
+/// statement is never handed out again, nor waited for: sqlx would ask it for an answer first, which may not come.
+#[derive(Debug)]
+pub(super) struct Lent<DB: OutboxSql>(Option<PoolConnection<DB>>);
+
+impl<DB: OutboxSql> Lent<DB> {
+    pub(super) async fn from(pool: &Pool<DB>) -> Result<Self, Error> {
+        Ok(Self(Some(pool.acquire().await.map_err(Error::database::<DB>)?)))
+    }
+
+    /// One with the settings for reading, where the engine has some; such a one is never given back.
+    pub(super) async fn reader(pool: &Pool<DB>) -> Result<Self, Error> {
+        let mut connection = Self::from(pool).await?;
+        if let Some(setting) = DB::READER {
+            Statement::new(setting).execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
+        }
+        Ok(connection)
+    }
+
+    /// Back to the pool, once it has answered.
+    pub(super) fn give_back(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl<DB: OutboxSql> Deref for Lent<DB> {
+    type Target = DB::Connection;
+
+    fn deref(&self) -> &DB::Connection {
+        self.0.as_ref().unwrap_or_else(|| unreachable!("it is taken only where the value ends"))
+    }
+}
+
+impl<DB: OutboxSql> DerefMut for Lent<DB> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
+        self.0.as_mut().unwrap_or_else(|| unreachable!("it is taken only where the value ends"))
+    }
+}
+
+impl<DB: OutboxSql> Drop for Lent<DB> {
+    fn drop(&mut self) {
+        // SQLite always answers, and a database in memory would end with its connection.
+        if let (Some(connection), false) = (&mut self.0, DB::ENGINE == Engine::Sqlite) {
+            connection.close_on_drop();
+        }
+    }
+}
+
+/// What the database answers, if it does within `limit`.
+pub(super) async fn within<T>(
+    limit: Duration,
+    request: &'static str,
+    answer: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    tokio::time::timeout(limit, answer).await.unwrap_or(Err(Error::NoAnswer { request, limit }))
+}
