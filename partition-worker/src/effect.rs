@@ -16,6 +16,7 @@ impl<DB: WorkerSql> Effect<DB> {
     /// Into the database of this pool, where [`MIGRATIONS`](crate::MIGRATIONS) have been applied.
     ///
     /// The pool should have two connections more than the worker's [concurrency](crate::Builder::concurrency).
+    /// How long the worker waits for the database is in [`Timeouts`].
     #[must_use]
     pub fn in_database(pool: &Pool<DB>) -> Self {
         Self { pool: pool.clone(), timeouts: Timeouts::default() }

@@ -29,7 +29,8 @@ pub enum Error {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// A handler failed for good, and its record is neither finished nor skipped.
+    /// A handler failed for good, and its record is neither finished nor skipped. (If it was the commit of the last attempt
+    /// that failed, the record may be finished; the next worker's fence finds out.)
     #[error(
         "the handler of {partition} at offset {offset} failed {attempts} times; the worker stopped, and the record \
          will be the first of its key when one starts again"

@@ -18,12 +18,17 @@ use crate::record::{Malformed, Record};
 ///   finished, and cannot commit once another worker has taken the partition over. It may be *called* more than once, after a
 ///   failure, a rollback or a change of owner, so what it does outside of `tx` must bear being done again.
 /// - It must not commit, roll back, or change the isolation level of `tx` by SQL of its own. Savepoints are fine.
+/// - It must return the errors of its statements. On PostgreSQL a statement that fails aborts the whole transaction, so a
+///   handler that ignores one and answers `Ok` has nothing left to commit: its attempt fails. A statement that may fail,
+///   such as an insert that may meet a unique key, belongs in a savepoint, or gets an `ON CONFLICT`.
 /// - When it returns an error, what it wrote is rolled back, and it is called again after a pause, in its lane; a panic is
 ///   treated the same. While it waits, other keys go on and the later records of its own key do not.
 /// - When its future is dropped, which happens when the partition is lost and at the end of a shutdown's drain, the transaction
 ///   is rolled back.
 /// - It should not wait long for anything but the database: while a handler runs it holds a connection, and on PostgreSQL
-///   a transaction that is idle for longer than [`Timeouts::idle`](crate::progress::Timeouts::idle) is ended by the server.
+///   a transaction that is idle for longer than [`Timeouts::idle`](crate::progress::Timeouts::idle) is ended by the server,
+///   which costs an attempt, as does a statement beyond the server's `statement_timeout`. An attempt beyond the worker's
+///   `handler_timeout` (5 min by default) is cancelled, and has failed.
 ///
 /// ```
 /// # #[cfg(feature = "sqlite")] mod ledger {
