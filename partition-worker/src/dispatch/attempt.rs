@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use sqlx::Transaction;
+use sqlx::error::DatabaseError;
 use tokio::time::{Instant, timeout};
 
 use leastlock_core::{ErrorClass, classify};
@@ -127,7 +128,7 @@ fn is_ended_for_its_time(error: &sqlx::Error) -> bool {
 }
 
 fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
-    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| codes.contains(&&*code))
+    error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| codes.contains(&&*code))
 }
 
 fn failed_or_disturbed<DB: WorkerSql>(error: sqlx::Error) -> Outcome {

@@ -130,8 +130,8 @@ impl<DB: WorkerSql> Progress<DB> {
     ///
     /// # Errors
     /// What the database said, or that it said nothing within [`Timeouts::seal`](super::Timeouts::seal) and
-    /// [`Timeouts::request`](super::Timeouts::request) together. If only the reply to the commit was lost, the guard is raised, and the next attempt with this
-    /// epoch finds it so.
+    /// [`Timeouts::request`](super::Timeouts::request) together. If only the reply to the commit was lost, the guard is raised,
+    /// and the next attempt with this epoch finds it so.
     ///
     /// # Cancel safety
     /// The guard is raised or it is not; another attempt is always safe.
