@@ -34,7 +34,7 @@ async fn through_proxy(database: &TestDatabase<Postgres>) -> (FaultProxy, PgPool
 async fn recovers(lost: &'static str, then: Then, start: impl Fn(&PgPool) -> Reading, limit: Duration) -> bool {
     let (database, outbox) = tables(TestDatabase::create().await).await;
     let (proxy, pool) = through_proxy(&database).await;
-    // One lost renewal ends no lease.
+    // Two lost renewals end no lease.
     let times = if lost == RENEWAL { 3 } else { 1 };
     let mut seen = 0;
     let is_lost = move |sql: &str| {
@@ -93,7 +93,7 @@ pub(crate) async fn relay_that_keeps_renewing_its_name_is_seen_to_stall(database
     assert!(left_alone.delivers("1", PATIENCE).await);
 }
 
-pub(crate) async fn one_lost_renewal_ends_no_lease(database: TestDatabase<Postgres>) {
+pub(crate) async fn two_lost_renewals_end_no_lease(database: TestDatabase<Postgres>) {
     let (database, outbox) = tables(database).await;
     let (proxy, pool) = through_proxy(&database).await;
     // A sixth of it has to suffice for a renewal on a busy machine.
@@ -101,16 +101,19 @@ pub(crate) async fn one_lost_renewal_ends_no_lease(database: TestDatabase<Postgr
     let sink = MemorySink::default();
     let relay = Relay::builder(&pool, sink.clone()).lease(lease).build().unwrap();
     let shutdown = CancellationToken::new();
+    let mut renewals = 0;
+    let is_lost = move |sql: &str| {
+        renewals += u32::from(sql.contains(RENEWAL));
+        sql.contains(RENEWAL) && (2..=3).contains(&renewals)
+    };
+    proxy.swallow_reply_to(is_lost, Then::Hang);
     let running = tokio::spawn(relay.run(shutdown.clone()));
-    commit(&outbox, &database.pool, "k", "1").await;
-    sink.wait_for(1).await;
-    proxy.swallow_reply_to(postgres::once(|sql| sql.contains(RENEWAL)), Then::Hang);
-    proxy.fired(1, PATIENCE).await;
+    proxy.fired(2, PATIENCE).await;
     database.execute("CREATE TABLE fired AS SELECT clock_timestamp() AS at").await;
     let long_since = "SELECT count(*) FROM fired WHERE clock_timestamp() > at + interval '5 seconds'";
     until(&database, long_since, 1).await;
-    commit(&outbox, &database.pool, "k", "2").await;
-    sink.wait_for(2).await;
+    commit(&outbox, &database.pool, "k", "1").await;
+    tokio::time::timeout(PATIENCE, sink.wait_for(1)).await.expect("it is delivered");
     let claims = database.int("SELECT max(epoch) FROM leastlock_outbox_shard").await;
     assert_eq!(claims, 1, "the shards were held all the time");
     shutdown.cancel();

@@ -29,7 +29,7 @@ leastlock_testkit::mount!(
     lost_renewal_stalls_no_event,
     lost_note_stalls_no_event,
     relay_that_keeps_renewing_its_name_is_seen_to_stall,
-    one_lost_renewal_ends_no_lease,
+    two_lost_renewals_end_no_lease,
     read_without_an_answer_is_read_anew,
     database_that_is_silent_for_a_while_is_waited_for,
     shutdown_is_served_while_the_database_is_silent,
