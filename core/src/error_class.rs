@@ -1,5 +1,7 @@
 //! What a database error means for the caller.
 
+use std::fmt;
+
 use crate::dialect::Dialect;
 
 /// The meaning of a database error, the same for every engine.
@@ -50,6 +52,24 @@ impl ErrorClass {
     #[must_use]
     pub const fn leaves_commit_unknown(self) -> bool {
         matches!(self, Self::ConnectionLost | Self::StatementTimeout)
+    }
+}
+
+/// In words, for an error message. What is not recognised is most often a table that is not there, so that is asked about:
+/// SQLite has no code of its own for it.
+impl fmt::Display for ErrorClass {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::SerializationFailure => "a serialization failure",
+            Self::Deadlock => "a deadlock",
+            Self::Busy => "the write lock was not free",
+            Self::LockTimeout => "a lock was not had in time",
+            Self::StatementTimeout => "the statement was cancelled or took too long",
+            Self::UniqueViolation => "a unique key exists already",
+            Self::ConnectionLost => "the connection is gone",
+            Self::PoolTimeout => "no connection was to be had in time",
+            Self::Other => "it refused the statement; have the crate's MIGRATIONS run?",
+        })
     }
 }
 

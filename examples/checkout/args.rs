@@ -10,8 +10,8 @@ use clap::Parser;
 /// UPDATE; order and events commit in one transaction; a relay publishes the events to Kafka; a worker with one writer per
 /// stock code builds the ledger, each event exactly once. The run ends with a reconciliation.
 ///
-/// Exit codes: 0 all is well; 1 a unit was lost, sold twice or applied out of order; 2 bad arguments, an unreadable file or
-/// an unreachable server.
+/// Exit codes: 0 all is well; 1 a unit was lost, sold twice or applied out of order, or the ledger stands still; 2 bad
+/// arguments, an unreadable file, an unreachable server, or a database that belongs to another run.
 #[derive(Debug, Parser)]
 #[command(name = "checkout")]
 pub(crate) struct Args {
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) orders: Option<PathBuf>,
 
-    /// postgres://… or sqlite://…; default: a temporary SQLite file
+    /// postgres://… or sqlite://…, a database of the checkout's own; default: a temporary SQLite file
     #[arg(long, value_name = "URL")]
     pub(crate) database: Option<String>,
 
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
-    /// Forget the run that the database holds, and begin anew
+    /// Forget the checkout that the database holds, and begin anew
     #[arg(long)]
     pub(crate) fresh: bool,
 }

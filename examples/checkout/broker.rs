@@ -33,7 +33,9 @@ impl Broker {
                 let broker = Self::Real { brokers: brokers.to_owned() };
                 let admin = broker.admin()?;
                 let metadata = admin.inner().fetch_metadata(None, REQUEST);
-                metadata.map_err(|error| Ended::refused(&format!("cannot reach Kafka at {brokers}"), &error))?;
+                metadata.map_err(|error| {
+                    Ended::refused(&format!("cannot reach Kafka at {brokers}: no answer within {REQUEST:?}"), &error)
+                })?;
                 Ok(broker)
             }
         }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use leastlock::idempotency::Fingerprint;
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::ended::Ended;
@@ -54,17 +53,12 @@ pub(crate) struct Counts {
     pub(crate) cancellations: u64,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 struct Line<'a> {
-    #[serde(rename = "InvoiceNo")]
     invoice: &'a str,
-    #[serde(rename = "StockCode")]
     code: &'a str,
-    #[serde(rename = "Quantity")]
     quantity: i64,
-    #[serde(rename = "UnitPrice")]
     unit_price: f64,
-    #[serde(rename = "CustomerID")]
     customer: &'a str,
 }
 
@@ -100,13 +94,13 @@ impl OrderBook {
         let (mut counts, mut record) = (Counts::default(), csv::StringRecord::new());
         loop {
             let line = reader.position().line();
-            let refused = |error: csv::Error| Ended::refused(&format!("{name}, line {line}"), &error);
-            if !reader.read_record(&mut record).map_err(refused)? {
+            if !reader.read_record(&mut record).map_err(|error| unreadable(name, line, &error))? {
                 break;
             }
             // After a blank line or inside a quoted one the reader knows better where the record began.
             let line = record.position().map_or(line, csv::Position::line);
-            let parsed: Line<'_> = record.deserialize(Some(&headers)).map_err(refused)?;
+            let parsed =
+                Line::read(&record).map_err(|problem| Ended::Refused(format!("{name}, line {line}: {problem}")))?;
             parsed.check().map_err(|problem| Ended::Refused(format!("{name}, line {line}: {problem}")))?;
             counts.add(&parsed);
             let place = *places.entry(parsed.invoice.to_owned()).or_insert(drafts.len());
@@ -126,7 +120,32 @@ impl OrderBook {
     }
 }
 
-impl Line<'_> {
+/// A line that is not CSV of the right width.
+fn unreadable(name: &str, line: u64, error: &csv::Error) -> Ended {
+    let line = error.position().map_or(line, csv::Position::line);
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            Ended::Refused(format!("{name}, line {line}: {len} fields, {expected_len} expected"))
+        }
+        csv::ErrorKind::Utf8 { .. } => Ended::Refused(format!("{name}, line {line}: not UTF-8")),
+        _ => Ended::refused(&format!("{name}, line {line}"), error),
+    }
+}
+
+impl<'a> Line<'a> {
+    /// The columns by their place: the header was checked.
+    fn read(record: &'a csv::StringRecord) -> Result<Self, String> {
+        let field = |place: usize| record.get(place).ok_or_else(|| format!("{} is missing", COLUMNS[place]));
+        let (quantity, unit_price) = (field(3)?, field(5)?);
+        Ok(Self {
+            invoice: field(0)?,
+            code: field(1)?,
+            quantity: quantity.parse().map_err(|_| format!("Quantity: {quantity:?} is not a whole number"))?,
+            unit_price: unit_price.parse().map_err(|_| format!("UnitPrice: {unit_price:?} is not a number"))?,
+            customer: field(6)?,
+        })
+    }
+
     fn is_charge(&self) -> bool {
         CHARGES.iter().any(|charge| charge.eq_ignore_ascii_case(self.code))
     }

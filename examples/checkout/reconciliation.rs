@@ -1,12 +1,11 @@
 //! The end of the day: every figure must agree with every other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::fs::File;
 
 use leastlock::core::Statement;
 use sqlx::Pool;
 
-use crate::ended::Ended;
 use crate::engine::Engine;
 use crate::orders::{Move, OrderBook};
 use crate::shop::Receipt;
@@ -93,19 +92,15 @@ impl Books {
     }
 
     /// Writes the ledger as CSV.
-    pub(crate) fn write_ledger(&self, file: &Path) -> Result<(), Ended> {
-        let write = || {
-            let mut csv = csv::Writer::from_path(file)?;
-            csv.write_record(["stock_code", "units_out", "units_back", "remaining"])?;
-            for (code, row) in &self.rows {
-                let (ledger, _) = row.ledger.unwrap_or_default();
-                let remaining = row.opening - ledger.out + ledger.back;
-                csv.serialize((code, ledger.out, ledger.back, remaining))?;
-            }
-            csv.flush()?;
-            Ok::<(), csv::Error>(())
-        };
-        write().map_err(|error| Ended::refused(&format!("cannot write {}", file.display()), &error))
+    pub(crate) fn write_ledger(&self, file: File) -> Result<(), csv::Error> {
+        let mut csv = csv::Writer::from_writer(file);
+        csv.write_record(["stock_code", "units_out", "units_back", "remaining"])?;
+        for (code, row) in &self.rows {
+            let (ledger, _) = row.ledger.unwrap_or_default();
+            let remaining = row.opening - ledger.out + ledger.back;
+            csv.serialize((code, ledger.out, ledger.back, remaining))?;
+        }
+        Ok(csv.flush()?)
     }
 }
 

@@ -1,5 +1,6 @@
 //! One run: the database it belongs to, the shop, the relay, the worker, the end of the day.
 
+use std::fs::File;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,15 +42,18 @@ const IN_LEDGER: &str = "SELECT CAST(COALESCE(SUM(last_sequence), 0) AS BIGINT) 
 /// Runs a day.
 pub(crate) fn run(args: &Args) -> Result<(), Ended> {
     let orders = Arc::new(OrderBook::read(args.orders.as_deref())?);
+    // Made before anything is placed, so that a wrong path is a mistake in the arguments.
+    let ledger = args.ledger.as_deref().map(File::create).transpose();
+    let ledger = ledger.map_err(|error| Ended::refused("cannot write the file of --ledger", &error))?;
     let runtime = tokio::runtime::Runtime::new().map_err(|error| Ended::refused("no runtime", &error))?;
     // Held to the end: the temporary file goes with it.
     let folder = tempfile::tempdir().map_err(|error| Ended::refused("no temporary folder", &error))?;
     let temporary = format!("sqlite://{}", folder.path().join("checkout.sqlite").display());
     let url = args.database.as_deref().unwrap_or(&temporary);
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        run_on::<Postgres>(args, url, &orders, &runtime)
+        run_on::<Postgres>(args, url, &orders, ledger, &runtime)
     } else if url.starts_with("sqlite:") {
-        run_on::<Sqlite>(args, url, &orders, &runtime)
+        run_on::<Sqlite>(args, url, &orders, ledger, &runtime)
     } else {
         Err(Ended::Refused("--database must begin with postgres:// or sqlite://".to_owned()))
     }
@@ -59,15 +63,26 @@ fn run_on<DB: Engine>(
     args: &Args,
     url: &str,
     orders: &Arc<OrderBook>,
+    ledger: Option<File>,
     runtime: &tokio::runtime::Runtime,
 ) -> Result<(), Ended> {
     let pools = runtime.block_on(DB::open(url, u32::from(args.clients)));
-    let pools = pools.map_err(|error| Ended::refused("cannot reach the database", &error))?;
+    let pools = pools.map_err(|error| Ended::refused(&format!("cannot reach the database {}", place(url)), &error))?;
     let broker = Broker::open(args.brokers.as_deref())?;
     let run_id = runtime.block_on(belonging::belong(&pools.back_office, args, orders, broker.name()))?;
     let topic = format!("checkout-{run_id}");
     broker.make_topic(&topic, runtime)?;
-    runtime.block_on(day(args, &pools, orders, &broker.bootstrap(), &topic))
+    let (books, mut breaches) = runtime.block_on(day(args, &pools, orders, &broker.bootstrap(), &topic))?;
+    if let Some(file) = ledger {
+        let wrote = books.write_ledger(file);
+        breaches.extend(wrote.err().map(|error| format!("the ledger could not be written: {error}")));
+    }
+    if breaches.is_empty() { Ok(()) } else { Err(Ended::Breach(breaches)) }
+}
+
+/// Where a database is, without the password.
+fn place(url: &str) -> &str {
+    url.rsplit_once('@').map_or(url, |(_, place)| place)
 }
 
 async fn day<DB: Engine>(
@@ -76,7 +91,7 @@ async fn day<DB: Engine>(
     orders: &Arc<OrderBook>,
     brokers: &str,
     topic: &str,
-) -> Result<(), Ended> {
+) -> Result<(Books, Vec<String>), Ended> {
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..=u64::from(u32::MAX)));
     let outbox = Outbox::open(&pools.back_office).await.map_err(|error| Ended::refused("the outbox", &error))?;
     let shop = Arc::new(Shop::open(pools.clients.clone(), outbox.clone(), topic)?);
@@ -108,18 +123,16 @@ async fn day<DB: Engine>(
         seed,
     };
     println!("{}", day.table());
-    if let Some(file) = &args.ledger {
-        books.write_ledger(file)?;
-    }
     let mut breaches = storm.breaches();
     breaches.extend(books.breaches(orders, &receipts));
-    if !breaches.is_empty() {
-        return Err(Ended::Breach(breaches));
+    if breaches.is_empty() {
+        println!(
+            "reconciled: opening - out + back = remaining, in the shop and in the ledger; no order twice; every \
+             sequence whole"
+        );
     }
-    println!(
-        "reconciled: opening - out + back = remaining, in the shop and in the ledger; no order twice; every sequence whole"
-    );
-    Ok(())
+    drop(receipts);
+    Ok((books, breaches))
 }
 
 /// The relay and the worker, at work.

@@ -9,7 +9,7 @@ use leastlock_core::{Dialect, ErrorClass, classify};
 pub enum Error {
     /// The database refused or could not be reached. Nothing of the unit was kept, unless the error came from the caller's
     /// own transaction, which is then to be rolled back.
-    #[error("the idempotency store failed ({class:?}); the request did not run")]
+    #[error("the idempotency store failed, so the request did not run: {class}")]
     Database {
         /// What the error means.
         class: ErrorClass,

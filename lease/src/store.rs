@@ -193,9 +193,9 @@ impl Pause {
     }
 }
 
-/// A request to a lock store that was not answered.
+/// A request to a lock store that was refused, or not answered.
 #[derive(Debug, thiserror::Error)]
-#[error("the lock store gave no answer; whether the request took effect is not known")]
+#[error("{}", self.meaning())]
 pub struct StoreError {
     retryable: bool,
     #[source]
@@ -203,6 +203,14 @@ pub struct StoreError {
 }
 
 impl StoreError {
+    const fn meaning(&self) -> &'static str {
+        if self.retryable {
+            "the lock store gave no answer; whether the request took effect is not known"
+        } else {
+            "the lock store refused the request; have the crate's MIGRATIONS run?"
+        }
+    }
+
     /// An error after which the same request may well be answered.
     pub fn retryable(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { retryable: true, source: source.into() }

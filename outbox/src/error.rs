@@ -12,7 +12,7 @@ use crate::sink::SendError;
 #[non_exhaustive]
 pub enum Error {
     /// The database refused or could not be reached.
-    #[error("the outbox's database failed ({class:?})")]
+    #[error("the outbox's database failed: {class}")]
     Database {
         /// What the error means.
         class: ErrorClass,

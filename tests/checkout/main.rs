@@ -137,6 +137,22 @@ async fn an_in_process_kafka_that_is_gone_is_said() {
     assert_eq!(checkout().fresh().run(PATIENCE).code, Some(0));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn another_applications_events_are_neither_published_nor_forgotten() {
+    let database = TestDatabase::<Sqlite>::create().await.with(&leastlock::outbox::MIGRATIONS).await;
+    let outbox = leastlock::outbox::Outbox::open(&database.pool).await.unwrap();
+    let mut tx = database.pool.begin().await.unwrap();
+    outbox.append(&mut tx, leastlock::outbox::Event::new("theirs", "k")).await.unwrap();
+    tx.commit().await.unwrap();
+    for checkout in [Checkout::new(), Checkout::new().fresh()] {
+        let refused = checkout.database(&database.url).run(PATIENCE);
+        assert_eq!(refused.code, Some(2), "{refused}");
+        assert!(refused.stderr.contains("another application"), "{refused}");
+    }
+    assert_eq!(database.int("SELECT count(*) FROM leastlock_outbox").await, 1);
+    assert_eq!(database.int("SELECT max(last_id) FROM leastlock_outbox_shard").await, 0);
+}
+
 #[test]
 fn what_cannot_be_run_ends_with_one_clear_line_and_exit_code_two() {
     let folder = tempfile::tempdir().unwrap();

@@ -14,15 +14,19 @@ const INSERT_RUN: &str =
     "INSERT INTO shop_run (only_one, run_id, orders_sha256, opening_stock, brokers) VALUES (1, $1, $2, $3, $4)";
 const INSERT_STOCK: &str = "INSERT INTO shop_stock (stock_code, opening, remaining) VALUES ($1, $2, $2)";
 const INSERT_LEDGER: &str = "INSERT INTO ledger (stock_code) VALUES ($1)";
-/// Everything that an earlier run left. Topic and group bear the run's id, so the worker's progress needs no clearing.
+/// Everything that an earlier run left, and nothing of an application's own. Topic and group bear the run's id, so the
+/// worker's progress needs no clearing.
 const FORGET: [&str; 6] = [
     "DELETE FROM shop_run",
     "DELETE FROM shop_stock",
     "DELETE FROM shop_order",
     "DELETE FROM ledger",
-    "DELETE FROM leastlock_outbox",
-    "DELETE FROM leastlock_idempotency",
+    "DELETE FROM leastlock_outbox WHERE topic LIKE 'checkout-%'",
+    "DELETE FROM leastlock_idempotency WHERE scope = '//place-order'",
 ];
+/// What an application of its own would have in the tables that it shares with the run: the relay would publish its events.
+const OTHERS: &str = "SELECT (SELECT count(*) FROM leastlock_outbox WHERE topic NOT LIKE 'checkout-%') \
+    + (SELECT count(*) FROM leastlock_idempotency WHERE scope <> '//place-order')";
 
 /// Makes the tables and the day's stock, or finds them as an earlier start of the same day left them. Answers the run's id.
 pub(super) async fn belong<DB: Engine>(
@@ -34,6 +38,11 @@ pub(super) async fn belong<DB: Engine>(
     migrate(pool).await.map_err(|error| Ended::refused("cannot make the tables", &error))?;
     let refused = |error: sqlx::Error| Ended::refused("cannot prepare the day", &error);
     let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.map_err(refused)?;
+    if Statement::new(OTHERS).fetch_one::<DB>(&mut tx).await.and_then(|row| row.int(0)).map_err(refused)? > 0 {
+        let reason =
+            "the database holds events or keys of another application; the checkout needs a database of its own";
+        return Err(Ended::Refused(reason.to_owned()));
+    }
     if args.fresh {
         for sql in FORGET {
             Statement::new(sql).execute::<DB>(&mut tx).await.map_err(refused)?;
