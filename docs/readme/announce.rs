@@ -56,7 +56,7 @@ async fn event_arrives() {
         }
         shutdown.cancel();
     };
-    let limit = tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(relay, reader) });
+    let limit = tokio::time::timeout(Duration::from_mins(1), async { tokio::join!(relay, reader) });
     let (relayed, ()) = limit.await.expect("the event arrives");
     relayed.unwrap();
 }

@@ -47,7 +47,7 @@ async fn records_are_applied_to_the_ledger() {
 
     let (mut kafka, shutdown) = (ClientConfig::new(), CancellationToken::new());
     kafka.set("bootstrap.servers", broker.bootstrap()).set("group.id", "ledger");
-    let worker = build_ledger(pool.clone(), kafka, &topic, shutdown.clone());
+    let run = build_ledger(pool.clone(), kafka, &topic, shutdown.clone());
     let reader = async {
         let units = || sqlx::query_scalar::<_, i64>("SELECT units FROM ledger").fetch_one(&pool);
         while units().await.unwrap() != 3 {
@@ -55,7 +55,7 @@ async fn records_are_applied_to_the_ledger() {
         }
         shutdown.cancel();
     };
-    let limit = tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(worker, reader) });
-    let (worked, ()) = limit.await.expect("the ledger is built");
-    worked.unwrap();
+    let limit = tokio::time::timeout(Duration::from_mins(1), async { tokio::join!(run, reader) });
+    let (ended, ()) = limit.await.expect("the ledger is built");
+    ended.unwrap();
 }
