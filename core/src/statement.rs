@@ -61,7 +61,7 @@ impl<'a> Statement<'a> {
     /// The statement as a query of sqlx's, for what takes one.
     ///
     /// # Errors
-    /// When the engine has no such parameter: SQLite has no arrays.
+    /// When the engine has no such parameter: only PostgreSQL has arrays.
     pub fn into_query<DB: Dialect>(self) -> Result<Query<'static, DB, DB::Arguments>, sqlx::Error> {
         DB::query(self)
     }
