@@ -16,7 +16,8 @@ const SCHEMA: &[Migration] = &[Migration {
     name: "stock_example",
     sql: "CREATE TABLE stock_example (code VARCHAR(20) PRIMARY KEY, units BIGINT NOT NULL, version BIGINT NOT NULL)",
 }];
-const MIGRATIONS: Migrations = Migrations { table: "stock_example_migrations", postgres: SCHEMA, sqlite: SCHEMA, mysql: &[] };
+const MIGRATIONS: Migrations =
+    Migrations { table: "stock_example_migrations", postgres: SCHEMA, sqlite: SCHEMA, mysql: &[] };
 
 const EMPTY: &str = "DELETE FROM stock_example";
 const OPEN: &str = "INSERT INTO stock_example (code, units, version) VALUES ($1, $2, 1)";

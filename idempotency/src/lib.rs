@@ -40,7 +40,7 @@
 //!
 //! # What it does not promise
 //! - Nothing about effects outside the database: a mail sent inside the unit is sent again when the transaction rolls
-//!   back. Use a step with a provider key for those, or the outbox.
+//!   back. Put an event in an outbox for those.
 //! - A key is remembered for the retention (24 hours by default), no longer.
 //! - A claim that its caller commits without an answer is not run again, and not answered either: see
 //!   [`Error::CommittedWithoutAnswer`].

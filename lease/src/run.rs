@@ -54,6 +54,9 @@ impl CorrectnessLease {
     /// - The lease is released only when the work's outcome is known: it answered `Ok`, or a [`WorkError`] that is
     ///   [known](WorkError::is_known), and all of its tasks ended by themselves. Otherwise the TTL ends it.
     ///
+    /// In the work, `?` takes any error that is `Send + Sync`, a `Box<dyn std::error::Error + Send + Sync>` among them, but no
+    /// `Box<dyn std::error::Error>`.
+    ///
     /// ```
     /// use std::time::Duration;
     /// use leastlock_lease::{Hold, Leases, LockName, SqlLeaseStore};

@@ -102,6 +102,10 @@ impl<'q, DB: Dialect> GuardedQuery<'q, DB> {
     }
 
     /// Requires that the statement, if it changes rows, changes exactly `rows` of them.
+    ///
+    /// A transaction in which it changed another number cannot commit, even if the error is ignored. On SQLite such a commit
+    /// fails with `(code: 787) FOREIGN KEY constraint failed`, which concerns no foreign key of yours; see
+    /// [`BoundedQuery::execute`].
     pub fn exactly(self, rows: u64) -> BoundedQuery<'q, DB> {
         self.bounded(Bound::Exactly(rows))
     }
@@ -137,7 +141,7 @@ impl<DB: Dialect> BoundedQuery<'_, DB> {
     /// # Errors
     /// - [`Error::RowsOutOfBounds`] when the number of rows is neither zero nor allowed. Nothing of the transaction can
     ///   become final then, even if the caller ignores the error and commits:
-    ///   on **SQLite** `commit` fails;
+    ///   on **SQLite** `commit` fails, with `(code: 787) FOREIGN KEY constraint failed`;
     ///   on **PostgreSQL** every further statement fails (`25P02`), and the server turns the `COMMIT` into a `ROLLBACK` *which
     ///   sqlx reports as `Ok`*;
     ///   on **MySQL** all that the transaction has done is undone at once, every further write fails (`1792`), and `COMMIT` is

@@ -79,7 +79,13 @@ impl Outbox {
         Ok(event.id)
     }
 
-    /// Wakes a relay of the same process, so that it need not wait for its next poll. Call it after the commit.
+    /// The signal that spares a relay of the same process the wait for its next poll. It has two halves, and does nothing by
+    /// itself:
+    ///
+    /// - the relay listens: `Relay::builder(..).woken_by(outbox.wake())`;
+    /// - after each commit, `outbox.wake().notify()`.
+    ///
+    /// Clones of this outbox share the signal; one opened anew has another.
     #[must_use]
     pub fn wake(&self) -> Wake {
         self.wake.clone()
@@ -107,7 +113,7 @@ impl Outbox {
 pub struct Wake(Arc<Notify>);
 
 impl Wake {
-    /// Says that something was committed.
+    /// Says that something was committed. Call it after the commit; before, the relay finds nothing.
     pub fn notify(&self) {
         self.0.notify_one();
     }

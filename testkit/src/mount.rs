@@ -5,7 +5,8 @@
 /// `mysql::o1_stale_delete`, each if the crate has a feature of that name and it is on.
 ///
 /// The functions have the form `async fn o1_stale_delete<DB: TestEngine>(database: TestDatabase<DB>)`. An engine can be
-/// named when cases exist there only: `mount!(suite: o1_…, o2_…; postgres: o3_…)`, or `mount!(suite on postgres: …)`.
+/// named when cases exist there only: `mount!(suite: o1_…, o2_…; postgres: o3_…)`, `mount!(suite on postgres: …)`, or
+/// `mount!(suite on sqlite and postgres: …)`.
 #[macro_export]
 macro_rules! mount {
     ($suite:ident : $($case:ident),+ $(,)?) => {
@@ -17,6 +18,10 @@ macro_rules! mount {
         $crate::mount!($suite on sqlite: $($case),+);
         $crate::mount!($suite on postgres: $($case,)+ $($only),+);
         $crate::mount!($suite on mysql: $($case),+);
+    };
+    ($suite:ident on sqlite and postgres : $($case:ident),+ $(,)?) => {
+        $crate::mount!($suite on sqlite: $($case),+);
+        $crate::mount!($suite on postgres: $($case),+);
     };
     ($suite:ident on sqlite : $($case:ident),+ $(,)?) => {
         #[cfg(feature = "sqlite")]

@@ -9,7 +9,7 @@ mod lost_replies;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod suite;
 
-leastlock_testkit::mount!(suite:
+leastlock_testkit::mount!(suite on sqlite and postgres:
     o13_a_failing_operation_fails_alone_and_the_others_keep_their_order,
     o13_a_panic_and_a_missing_answer_fail_alone,
     o14_a_caller_dropped_while_queued_is_not_applied,

@@ -7,7 +7,7 @@ mod doubles;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod suite;
 
-leastlock_testkit::mount!(suite:
+leastlock_testkit::mount!(suite on sqlite and postgres:
     o15_two_hundred_clients_take_exactly_the_stock,
     o15_repeats_of_an_order_take_its_units_once,
     o13_one_impossible_movement_fails_alone,
