@@ -10,6 +10,7 @@ use sqlx::Pool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
+use crate::combine::CombineSql;
 use crate::idempotency::IdempotencyByHand;
 use crate::stock::StockSql;
 
@@ -21,7 +22,7 @@ const ACQUIRE_LIMIT: Duration = Duration::from_secs(30);
 /// # Contract
 /// All contenders of a contest use the one pool that [`pool`](Self::pool) makes, so durability, time-outs and the number
 /// of connections are the same for each. A commit lasts: no setting trades it for speed.
-pub(crate) trait BenchEngine: TestEngine + IdempotencySql + StockSql + IdempotencyByHand {
+pub(crate) trait BenchEngine: TestEngine + IdempotencySql + StockSql + CombineSql + IdempotencyByHand {
     /// A query for the server's version and today's date.
     const ABOUT: &'static str;
 

@@ -10,8 +10,9 @@
 //! | `report` | the tables |
 //! | `files` | CSV, JSON |
 //! | `plot` | SVG |
-//! | `stock`, `idempotency` | the scenarios |
+//! | `stock` with `combine`, `idempotency` | the scenarios |
 
+mod combine;
 mod contest;
 mod engine;
 mod files;

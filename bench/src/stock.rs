@@ -9,6 +9,7 @@ use leastlock_testkit::TestDatabase;
 use leastlock_testkit::database::{Postgres, Sqlite};
 use sqlx::Pool;
 
+use crate::combine;
 use crate::contest::{Contest, compare};
 use crate::engine::BenchEngine;
 use crate::options::Options;
@@ -129,11 +130,16 @@ pub(crate) async fn run<DB: BenchEngine>(options: &Options) -> anyhow::Result<Re
     let database = Arc::new(TestDatabase::<DB>::create().await);
     database.execute(TABLE).await;
     let mut report = Report::begin("stock", options, &database).await?;
-    for (rows, measure) in [(1, "take from 1 row"), (1000, "take from 1,000 rows")] {
+    combine::open(&database).await?;
+    let on_one_row = (1, "take from 1 row", ["combine: take from 1 row", "combine: order from 1 row"]);
+    let on_many_rows =
+        (1000, "take from 1,000 rows", ["combine: take from 1,000 rows", "combine: order from 1,000 rows"]);
+    for (rows, measure, combined) in [on_one_row, on_many_rows] {
         for &clients in &options.clients {
             let pool = DB::pool(&database.url, clients).await?;
             let contest = Stock::new(&database, &pool, rows, measure);
             report.comparisons.push(compare(contest, clients, options).await?);
+            report.comparisons.extend(combine::run(&database, &pool, rows, combined, clients, options).await?);
             pool.close().await;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use sqlx::error::DatabaseError;
 use sqlx::query::Query;
 use sqlx::{Database, Pool};
 
@@ -9,8 +10,10 @@ use crate::error_class::ErrorClass;
 use crate::migrations::{Migration, MigrationError};
 use crate::statement::{Row, Statement};
 
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod driver;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
@@ -24,18 +27,22 @@ pub enum Engine {
     Postgres,
     /// SQLite 3.35 or later.
     Sqlite,
+    /// MariaDB 10.6 or later. MySQL 8 is expected to work and is not tested.
+    MySql,
 }
 
-/// An SQL engine that leastlock supports. Sealed: implemented for `sqlx::Postgres` and `sqlx::Sqlite`, each behind the
-/// feature of its name.
+/// An SQL engine that leastlock supports. Sealed: implemented for `sqlx::Postgres`, `sqlx::Sqlite` and `sqlx::MySql`, each
+/// behind the feature of its name.
 ///
 /// Generic application code needs this bound only: `async fn place<DB: Dialect>(tx: &mut Transaction<'_, DB>)`.
 ///
 /// # Contract
 /// - [`BEGIN_WRITE`](Self::BEGIN_WRITE) opens a transaction in which a later write cannot fail because another writer came
-///   between (SQLite), at READ COMMITTED whatever the server's default is (PostgreSQL), and in which a process that stops is
-///   ended by the server after 10 s of idling, or what the session says if that is stricter (PostgreSQL).
-/// - Every method runs exactly the statement given, once, on the connection given.
+///   between (SQLite), at READ COMMITTED whatever the server's default is (PostgreSQL, MySQL), and in which a process that stops
+///   is ended by the server after 10 s of idling, or what the session says if that is stricter (PostgreSQL only).
+/// - Every method runs exactly the statement given, once, on the connection given. One thing may follow it: where the
+///   server has ended the transaction of a statement that failed, and would run the next ones without any (a deadlock on
+///   MySQL), the connection is [poisoned](Self::poison).
 pub trait Dialect: Database + sealed::Sealed {
     /// Which engine this is.
     const ENGINE: Engine;
@@ -43,11 +50,8 @@ pub trait Dialect: Database + sealed::Sealed {
     /// The statement that begins a transaction of the library's own that will write.
     const BEGIN_WRITE: &'static str;
 
-    /// A statement that fails in a transaction which an error has aborted, where `COMMIT` alone would not.
-    const COMMIT_PROBE: Option<&'static str>;
-
-    /// The meaning of the engine's error code.
-    fn classify_code(code: &str) -> ErrorClass;
+    /// The meaning of an error of the engine's, by its code.
+    fn class_of(error: &dyn DatabaseError) -> ErrorClass;
 
     /// The statement as a query of sqlx's, with its parameters bound.
     fn query(statement: Statement<'_>) -> Result<Query<'static, Self, Self::Arguments>, sqlx::Error>;
@@ -76,9 +80,20 @@ pub trait Dialect: Database + sealed::Sealed {
         query: Query<'q, Self, Self::Arguments>,
     ) -> impl Future<Output = Result<Option<Row<Self>>, sqlx::Error>> + Send + 'q;
 
-    /// Makes the open transaction of this connection unable to commit: until it is rolled back, either every further
-    /// statement or the `COMMIT` itself fails.
+    /// Makes the open transaction of this connection unable to commit what it has done: until it is rolled back, every
+    /// further statement (PostgreSQL), every further write (MySQL) or the `COMMIT` itself (SQLite) fails.
+    ///
+    /// Rolling back a savepoint that was open at the call frees the outer transaction on PostgreSQL and SQLite. On MySQL the
+    /// outer one is undone as well.
     fn poison(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Fails where the transaction that [`BEGIN_WRITE`](Self::BEGIN_WRITE) or [`mark`](Self::mark) began has ended, been aborted or
+    /// poisoned, so that its `COMMIT` would commit nothing and still be reported as done (PostgreSQL, MySQL). Costs a round
+    /// trip, and works once per transaction.
+    fn probe(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Makes [`probe`](Self::probe) work in a transaction that was begun with a statement of the caller's.
+    fn mark(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Reads a text column, `None` for NULL.
     fn text(row: &Self::Row, index: usize) -> Result<Option<String>, sqlx::Error>;

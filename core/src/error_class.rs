@@ -6,25 +6,27 @@ use crate::dialect::Dialect;
 
 /// The meaning of a database error, the same for every engine.
 ///
-/// Nothing is ever decided by an error's text: the class comes from the SQLSTATE (PostgreSQL, Appendix A of its manual)
-/// or the extended result code (SQLite, "Result and Error Codes").
+/// Nothing is ever decided by an error's text: the class comes from the SQLSTATE (PostgreSQL, Appendix A of its manual),
+/// the extended result code (SQLite, "Result and Error Codes") or the error number (MariaDB, "Error Codes"; its SQLSTATE
+/// is too coarse: `HY000` for most).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorClass {
-    /// The isolation level found a conflict (`40001`, `SQLITE_BUSY_SNAPSHOT`).
+    /// The isolation level found a conflict (`40001`, `SQLITE_BUSY_SNAPSHOT`, `1020`).
     SerializationFailure,
-    /// The engine broke a deadlock by ending this transaction (`40P01`).
+    /// The engine broke a deadlock by ending this transaction (`40P01`, `1213`).
     Deadlock,
     /// Another connection holds SQLite's one write lock (`SQLITE_BUSY`, `SQLITE_LOCKED`).
     Busy,
-    /// A lock was not had within `lock_timeout` (`55P03`).
+    /// A lock was not had within `lock_timeout` (`55P03`) or `innodb_lock_wait_timeout` (`1205`).
     LockTimeout,
-    /// The statement was cancelled or exceeded `statement_timeout` (`57014`).
+    /// The statement was cancelled or exceeded `statement_timeout` (`57014`) or
+    /// `max_statement_time` (`1969`).
     StatementTimeout,
-    /// A unique key exists already (`23505`, `SQLITE_CONSTRAINT_UNIQUE`, `…_PRIMARYKEY`).
+    /// A unique key exists already (`23505`, `SQLITE_CONSTRAINT_UNIQUE`, `…_PRIMARYKEY`, `1062`).
     UniqueViolation,
-    /// The connection is gone: cut, ended by the server, or past `idle_in_transaction_session_timeout`. Whether a commit
-    /// that was under way took effect is unknown.
+    /// The connection is gone: cut, ended by the server, or past `idle_in_transaction_session_timeout` or MariaDB's
+    /// `idle_transaction_timeout`. Whether a commit that was under way took effect is unknown.
     ConnectionLost,
     /// No connection was to be had from the pool in time.
     PoolTimeout,
@@ -46,6 +48,13 @@ impl ErrorClass {
             | Self::PoolTimeout => true,
             Self::UniqueViolation | Self::Other => false,
         }
+    }
+
+    /// Whether the unit of work met another one: a rerun in a fresh transaction sees what the other has done. The rest of
+    /// what is [retryable](Self::is_retryable) is trouble with the server or a limit on waiting.
+    #[must_use]
+    pub const fn is_conflict(self) -> bool {
+        matches!(self, Self::SerializationFailure | Self::Deadlock | Self::Busy)
     }
 
     /// Whether a `COMMIT` that ended with this error may have taken effect.
@@ -77,7 +86,7 @@ impl fmt::Display for ErrorClass {
 #[must_use]
 pub fn classify<DB: Dialect>(error: &sqlx::Error) -> ErrorClass {
     match error {
-        sqlx::Error::Database(inner) => inner.code().map_or(ErrorClass::Other, |code| DB::classify_code(&code)),
+        sqlx::Error::Database(inner) => DB::class_of(inner.as_ref()),
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
             ErrorClass::ConnectionLost
         }

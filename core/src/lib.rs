@@ -24,4 +24,4 @@ pub use crate::dialect::{Dialect, Engine};
 pub use crate::error_class::{ErrorClass, classify};
 pub use crate::migrations::{Migration, MigrationError, Migrations};
 pub use crate::statement::{Param, Row, Statement};
-pub use crate::transaction::{begin, commit};
+pub use crate::transaction::{begin, begin_with, commit};

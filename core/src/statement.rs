@@ -5,6 +5,7 @@
 //! that noise out of every signature.
 
 use sqlx::query::Query;
+use sqlx::{SqlSafeStr, SqlStr};
 
 use crate::dialect::Dialect;
 
@@ -26,24 +27,25 @@ pub enum Param<'a> {
 
 /// One SQL statement and the values bound to it, in order.
 ///
-/// The text is `'static`: no SQL is put together at call time.
+/// No SQL is put together at call time: the text is `'static`, or was asserted to be safe when it was built once, from
+/// checked identifiers.
 #[derive(Debug, Clone)]
 #[must_use = "a statement does nothing until it is run"]
 pub struct Statement<'a> {
-    pub(crate) sql: &'static str,
+    pub(crate) sql: SqlStr,
     pub(crate) params: Vec<Param<'a>>,
 }
 
 impl<'a> Statement<'a> {
     /// A statement without parameters as yet.
-    pub fn new(sql: &'static str) -> Self {
-        Self { sql, params: Vec::with_capacity(8) }
+    pub fn new(sql: impl SqlSafeStr) -> Self {
+        Self { sql: sql.into_sql_str(), params: Vec::with_capacity(8) }
     }
 
     /// The text.
     #[must_use]
-    pub const fn sql(&self) -> &'static str {
-        self.sql
+    pub fn sql(&self) -> &str {
+        self.sql.as_str()
     }
 
     /// The parameters bound so far, in order.
@@ -61,7 +63,7 @@ impl<'a> Statement<'a> {
     /// The statement as a query of sqlx's, for what takes one.
     ///
     /// # Errors
-    /// When the engine has no such parameter: SQLite has no arrays.
+    /// When the engine has no such parameter: only PostgreSQL has arrays.
     pub fn into_query<DB: Dialect>(self) -> Result<Query<'static, DB, DB::Arguments>, sqlx::Error> {
         DB::query(self)
     }

@@ -22,7 +22,8 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 const SCHEMA: &[Migration] = &[Migration { version: 1, name: "shop", sql: include_str!("schema.sql") }];
 
 /// The shop's own tables.
-pub(crate) const MIGRATIONS: Migrations = Migrations { table: "checkout_migrations", postgres: SCHEMA, sqlite: SCHEMA };
+pub(crate) const MIGRATIONS: Migrations =
+    Migrations { table: "checkout_migrations", postgres: SCHEMA, sqlite: SCHEMA, mysql: &[] };
 
 const TAKE: &str = "UPDATE shop_stock \
     SET remaining = remaining - $2 + $3, units_out = units_out + $2, units_back = units_back + $3, moves = moves + 1 \

@@ -15,4 +15,5 @@ pub const MIGRATIONS: Migrations = Migrations {
         name: "idempotency",
         sql: include_str!("../migrations/sqlite/0001_idempotency.sql"),
     }],
+    mysql: &[],
 };

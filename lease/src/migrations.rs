@@ -14,4 +14,5 @@ pub const MIGRATIONS: Migrations = Migrations {
     table: "leastlock_lease_migrations",
     postgres: &[Migration { version: 1, name: "lease", sql: include_str!("../migrations/postgres/0001_lease.sql") }],
     sqlite: &[Migration { version: 1, name: "lease", sql: include_str!("../migrations/sqlite/0001_lease.sql") }],
+    mysql: &[],
 };

@@ -30,6 +30,30 @@ pub enum Error {
         /// How many rows the engine counted.
         actual: u64,
     },
+    /// An `INSERT` without `ON CONFLICT` met its key in a transaction, which PostgreSQL has aborted for it. Nothing was written.
+    #[error(
+        "the key is there already, and PostgreSQL has aborted the transaction; write INSERT … ON CONFLICT DO NOTHING"
+    )]
+    DuplicateAborted {
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The reply to a `COMMIT` was lost, so it may or may not have taken effect. Read the rows, or what identifies the
+    /// operation, before it is run again.
+    #[error("the reply to the commit was lost, so its outcome is unknown; read before running it again")]
+    CommitUnknown {
+        /// What was seen instead of the reply.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The transaction had ended before its `COMMIT`, because of an error in it that was ignored. Nothing was committed.
+    #[error("the transaction had ended before its commit: an error in it was ignored; return it instead")]
+    TransactionEnded {
+        /// How the database said so.
+        #[source]
+        source: sqlx::Error,
+    },
     /// A row's version is NULL, so that nothing can be checked against it.
     #[error(
         "the version of a row of {place} is NULL, so no write to it can be checked; \
@@ -69,6 +93,9 @@ impl Error {
         match self {
             Self::Database { class, .. } => class.is_retryable(),
             Self::RowsOutOfBounds { .. }
+            | Self::DuplicateAborted { .. }
+            | Self::CommitUnknown { .. }
+            | Self::TransactionEnded { .. }
             | Self::NullVersion { .. }
             | Self::VersionOverflow { .. }
             | Self::KeyChanged { .. }

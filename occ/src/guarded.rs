@@ -46,6 +46,11 @@ impl Guarded {
 /// read earlier is trusted. Rows are counted as the engine counts them, so `query` is *one* statement that changes rows;
 /// a `SELECT`, or several statements in one text, have no meaningful count.
 ///
+/// On MySQL and MariaDB a row is counted when it is *matched*, even if it had the values already: sqlx always asks the server
+/// for that (`CLIENT_FOUND_ROWS`). Behind a proxy that drops this request, an `UPDATE` that leaves a row as it was is taken
+/// for refused; one that also raises a version, as a [`Versioned`](crate::Versioned) row's does, is not. Placeholders are `?`
+/// there, each used once.
+///
 /// ```
 /// # #[cfg(feature = "sqlite")]
 /// # #[tokio::main(flavor = "current_thread")]
@@ -81,7 +86,8 @@ impl<'q, DB: Dialect> GuardedQuery<'q, DB> {
     /// Runs the statement. Its effect becomes final when the caller's transaction commits, or at once where there is none.
     ///
     /// # Errors
-    /// [`Error::Database`]. On PostgreSQL the caller's transaction is then aborted and can only be rolled back.
+    /// [`Error::Database`]. On PostgreSQL the caller's transaction is then aborted and can only be rolled back. So it is on
+    /// MySQL after a deadlock, which ends the transaction; any other error there undoes the one statement.
     ///
     /// # Cancel safety
     /// Dropped half-way, the statement may or may not have run. A transaction rolls back when it is dropped; outside of
@@ -137,8 +143,12 @@ impl<DB: Dialect> BoundedQuery<'_, DB> {
     ///   become final then, even if the caller ignores the error and commits:
     ///   on **SQLite** `commit` fails, with `(code: 787) FOREIGN KEY constraint failed`;
     ///   on **PostgreSQL** every further statement fails (`25P02`), and the server turns the `COMMIT` into a `ROLLBACK` *which
-    ///   sqlx reports as `Ok`*. So treat the error as the end of the transaction; never judge by the commit alone.
-    ///   Inside a nested transaction (a savepoint), rolling that one back undoes the statement and frees the outer one.
+    ///   sqlx reports as `Ok`*;
+    ///   on **MySQL** all that the transaction has done is undone at once, every further write fails (`1792`), and `COMMIT` is
+    ///   `Ok` and commits nothing.
+    ///   So treat the error as the end of the transaction; never judge by the commit alone.
+    ///   Inside a nested transaction (a savepoint), rolling that one back undoes the statement and frees the outer one; on
+    ///   MySQL that fails (`1305`), because the outer one has been undone as well.
     /// - [`Error::Database`].
     ///
     /// # Cancel safety

@@ -6,12 +6,16 @@
 //! - A versioned value is written or deleted only if its row still has the version that was loaded, and exactly one of any
 //!   number of concurrent writers of one version succeeds. The others learn whether the row is [`Stale`](Conflict::Stale)
 //!   or [`Gone`](Conflict::Gone), and the version that now stands in the table.
+//! - Operations that a [`Combiner`](combiner::Combiner) takes are applied in the order of their arrival, many in one
+//!   transaction, each answered alone and only after the commit; a [`StockCounter`] takes no row below its floor, and applies
+//!   an order id once.
 //! - The value that was loaded never changes. A conflict, an error or a rollback leaves nothing to restore.
 //!
 //! # What it does not
 //! - A write that does not check, such as raw SQL elsewhere, is not seen unless it raises the version.
 //! - Versions protect one row. A rule over several rows needs a row that stands for the rule, or SERIALIZABLE.
-//! - Nothing is retried here: a conflict is an answer, and what to do about it belongs to the unit of work.
+//! - No statement is retried: a conflict is an answer. [`Retry`] runs the whole unit of work again, for those who ask for it.
+//!   (A [`Combiner`](combiner::Combiner) owns its transactions, and retries those that a deadlock ended.)
 //!
 //! # Example
 //! ```
@@ -53,19 +57,37 @@
 //! | module | concept |
 //! |---|---|
 //! | `guarded` | [`guarded()`]: one conditional statement whose row count is its answer |
+//! | `insert_once` | [`insert_once()`]: one insert of which the unique key says whether it is the first |
 //! | `bound` | [`Bound`]: how many rows it may change |
 //! | `version` | [`Version`]: the version of a row |
 //! | `conflict` | [`Conflict`], [`Update`], [`Delete`]: what a checked write found |
 //! | `versioned` | [`versioned()`]: a checked update in the caller's own SQL |
 //! | `stored` | [`Versioned`], [`Stored`], [`Column`]: what a row is made of, and the derive macro |
 //! | [`row`] | load, insert, update and delete of such a row |
+//! | `retry` | [`Retry`]: a whole unit of work again, when it met another one |
+//! | [`combiner`] | [`Combiner`](combiner::Combiner): operations of many callers in one transaction a batch |
+//! | `stock_counter` | [`StockCounter`]: units taken and given back, never below a floor, by a combiner |
+//! | `migrations` | [`MIGRATIONS`]: the tables that only a counter needs |
 //! | `error` | [`Error`], and whether a retry can help |
 
 mod bound;
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, reason = "there is no engine to use it")
+)]
+pub mod combiner;
 mod conflict;
 mod error;
 mod guarded;
+mod insert_once;
+mod migrations;
+mod retry;
 pub mod row;
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, reason = "there is no engine to use it")
+)]
+mod stock_counter;
 mod stored;
 mod version;
 mod versioned;
@@ -76,6 +98,13 @@ pub use crate::bound::Bound;
 pub use crate::conflict::{Conflict, Delete, Update};
 pub use crate::error::Error;
 pub use crate::guarded::{BoundedQuery, Guarded, GuardedQuery, guarded};
+pub use crate::insert_once::{InsertOnce, Insertion, insert_once};
+pub use crate::migrations::MIGRATIONS;
+pub use crate::retry::{Attempt, Attempts, Committed, MayConflict, Retry, RetryError};
+pub use crate::stock_counter::{
+    Beside, Counted, IdentifierError, Movement, MovementError, Nothing, StockCounter, StockCounterBuilder, StockSql,
+    StockTable,
+};
 pub use crate::stored::{Column, Stored, Versioned};
 pub use crate::version::Version;
 pub use crate::versioned::{Checked, CheckedQuery, VersionedQuery, versioned};
@@ -83,7 +112,17 @@ pub use crate::versioned::{Checked, CheckedQuery, VersionedQuery, versioned};
 /// What the generated code names; no part of the API.
 #[doc(hidden)]
 pub mod __private {
+    use leastlock_core::Engine;
     pub use leastlock_core::{Dialect, Row};
     pub use sqlx::query::Query;
     pub use sqlx::{Connection, Database, Error as SqlxError, query};
+
+    /// The text that `DB` understands.
+    #[must_use]
+    pub const fn sql<DB: Dialect>(standard: &'static str, mysql: &'static str) -> &'static str {
+        match DB::ENGINE {
+            Engine::MySql => mysql,
+            _ => standard,
+        }
+    }
 }

@@ -55,8 +55,10 @@ where
 /// is overwritten.
 ///
 /// A refused write is followed by a second statement that reads the version now in the table: the snapshot of the
-/// first may still show the old one. Where the isolation level refuses to write over an old snapshot (PostgreSQL from
-/// REPEATABLE READ on, SQLite in a transaction that read before it began to write), a conflict is a retryable
+/// first may still show the old one. On MySQL it is a locking read (`LOCK IN SHARE MODE`), which may wait for a writer, and
+/// keeps the row from being written until the transaction ends. Where the isolation level refuses to write over an old snapshot (PostgreSQL from
+/// REPEATABLE READ on, MariaDB with `innodb_snapshot_isolation`, SQLite in a transaction that read before it began to
+/// write), a conflict is a retryable
 /// [`Error::Database`] of class [`SerializationFailure`](leastlock_core::ErrorClass::SerializationFailure) instead.
 ///
 /// # Errors
@@ -135,7 +137,7 @@ fn at_version<T: Versioned>(mut value: T, version: Version) -> T {
 }
 
 /// The error for a write that did not change exactly one row; keeps an open transaction from committing it.
-async fn out_of_bounds<C>(connection: &mut C, actual: u64) -> Result<Error, Error>
+pub(crate) async fn out_of_bounds<C>(connection: &mut C, actual: u64) -> Result<Error, Error>
 where
     C: Connection<Database: Dialect>,
 {

@@ -36,7 +36,9 @@ use crate::version::Version;
 /// | `column = "…"`, on a field | the column, where it is not named like the field |
 ///
 /// The struct is `Clone` and has named fields, each of a type that sqlx can encode and decode ([`Column`]). The key is
-/// unique in the table: that is the table's primary key to ensure.
+/// unique in the table: that is the table's primary key to ensure. On MySQL and MariaDB declare a key of text `VARBINARY`: the
+/// collation of a text column would take `85123A` and `85123a` for one key, and blanks at the end for none. `String` reads
+/// and writes it as UTF-8.
 pub trait Versioned: Clone {
     /// The key by reference, as a tuple.
     type Key<'k>: Copy + PartialEq

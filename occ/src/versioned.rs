@@ -68,7 +68,8 @@ pub struct VersionedQuery<'q, DB: Dialect> {
 
 impl<'q, DB: Dialect> VersionedQuery<'q, DB> {
     /// The statement that reads the version of the same row, as the first column and as a 64-bit integer. It is run only
-    /// when the update changed no row.
+    /// when the update changed no row. On MySQL end it with `LOCK IN SHARE MODE`: under REPEATABLE READ, the default there, a plain
+    /// read may show a version from before the update.
     pub fn actual_by(self, select: Query<'q, DB, DB::Arguments>) -> CheckedQuery<'q, DB> {
         CheckedQuery { update: self.update, expected: self.expected, select }
     }

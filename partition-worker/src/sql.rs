@@ -15,6 +15,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         name: "partition",
         sql: include_str!("../migrations/sqlite/0001_partition.sql"),
     }],
+    mysql: &[],
 };
 
 /// The statements of this crate in an engine's words. Sealed, as [`Dialect`] is.

@@ -4,15 +4,19 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Pool};
 
-use leastlock_core::{Dialect, Migrations};
-pub use sqlx::{Postgres, Sqlite};
+use leastlock_core::{Dialect, Engine, Migrations};
+pub use sqlx::{MySql, Postgres, Sqlite};
 
 /// Where the PostgreSQL server for tests listens; `scripts/services env` prints it.
 pub const POSTGRES_URL: &str = "LEASTLOCK_POSTGRES_URL";
+
+/// Where the MariaDB server for tests listens; `scripts/services env` prints it.
+pub const MYSQL_URL: &str = "LEASTLOCK_MYSQL_URL";
 
 /// Connections a test's pool may open. A child process opens its own.
 const MAX_CONNECTIONS: u32 = 24;
@@ -34,6 +38,15 @@ pub trait TestEngine: Dialect {
 
     /// Ends the database.
     fn discard(handle: &mut Self::Handle);
+}
+
+/// A test's own statement on `DB`: MySQL has other placeholders (`?`, each used once) and other names of types in casts.
+#[must_use]
+pub const fn sql<DB: Dialect>(standard: &'static str, mysql: &'static str) -> &'static str {
+    match DB::ENGINE {
+        Engine::MySql => mysql,
+        _ => standard,
+    }
 }
 
 /// A database of one test; it ends with the value.
@@ -127,17 +140,64 @@ impl TestEngine for Postgres {
 
     fn discard(name: &mut String) {
         let drop = AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
-        // A thread of its own: `Drop` runs inside the test's runtime, which cannot be blocked on.
-        let ended = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async {
-                let server = std::env::var(POSTGRES_URL).expect("it was set when the database was made");
-                let mut connection = PgConnectOptions::from_str(&server)?.connect().await?;
-                sqlx::raw_sql(drop).execute(&mut connection).await
-            })
+        end_on_a_thread(name, || async move {
+            let server = std::env::var(POSTGRES_URL).expect("it was set when the database was made");
+            let mut connection = PgConnectOptions::from_str(&server)?.connect().await?;
+            sqlx::raw_sql(drop).execute(&mut connection).await.map(|_| ())
         });
-        if let Ok(Err(error)) = ended.join() {
-            eprintln!("the test's database {name} was left behind: {error}");
-        }
+    }
+}
+
+impl TestEngine for MySql {
+    type Handle = String;
+
+    async fn provide() -> (String, String) {
+        let name = format!("leastlock_test_{}", uuid::Uuid::new_v4().simple());
+        let options = mysql_server();
+        let mut connection = options.connect().await.expect("the MariaDB server answers");
+        let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        sqlx::raw_sql(create).execute(&mut connection).await.expect("a new database");
+        connection.close().await.expect("the connection closes");
+        let url = options.database(&name).to_url_lossy().to_string();
+        (url, name)
+    }
+
+    async fn connect(url: &str) -> Pool<Self> {
+        let options = MySqlConnectOptions::from_str(url).expect("a MySQL URL");
+        let pool = MySqlPoolOptions::new().max_connections(MAX_CONNECTIONS).test_before_acquire(false);
+        pool.connect_with(options).await.expect("the MariaDB server answers")
+    }
+
+    fn discard(name: &mut String) {
+        let dropped = name.clone();
+        end_on_a_thread(name, move || async move {
+            let mut connection = mysql_server().connect().await?;
+            // `DROP DATABASE` waits for every transaction that has read a table in it, for a day by default.
+            let open = "SELECT id FROM information_schema.processlist WHERE db = ?";
+            let open: Vec<i64> = sqlx::query_scalar(open).bind(&dropped).fetch_all(&mut connection).await?;
+            for id in open {
+                // One that has ended by itself meanwhile is an error.
+                let _ = sqlx::raw_sql(AssertSqlSafe(format!("KILL CONNECTION {id}"))).execute(&mut connection).await;
+            }
+            let drop = AssertSqlSafe(format!("DROP DATABASE IF EXISTS {dropped}"));
+            sqlx::raw_sql(drop).execute(&mut connection).await.map(|_| ())
+        });
+    }
+}
+
+fn mysql_server() -> MySqlConnectOptions {
+    let server =
+        std::env::var(MYSQL_URL).unwrap_or_else(|_| panic!("{MYSQL_URL} is not set: eval \"$(scripts/services env)\""));
+    MySqlConnectOptions::from_str(&server).expect("a MySQL URL")
+}
+
+/// Ends a database on a thread of its own: `Drop` runs inside the test's runtime, which cannot be blocked on.
+fn end_on_a_thread<F: Future<Output = Result<(), sqlx::Error>>>(name: &str, end: impl FnOnce() -> F + Send + 'static) {
+    let ended = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(end())
+    });
+    if let Ok(Err(error)) = ended.join() {
+        eprintln!("the test's database {name} was left behind: {error}");
     }
 }

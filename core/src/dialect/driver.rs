@@ -1,6 +1,8 @@
-//! What every driver does alike.
+//! What drivers do alike: text that is the same for them, where only the driver's types differ.
 
-/// The parts of a dialect whose text is the same for every engine and only the driver's types differ.
+/// What an engine does whose errors leave a transaction as it is or aborted, and whose columns say what sqlx expects of
+/// their types.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 macro_rules! driver_methods {
     () => {
         async fn run(connection: &mut Self::Connection, statement: Statement<'_>) -> Result<u64, sqlx::Error> {
@@ -47,6 +49,15 @@ macro_rules! driver_methods {
             sqlx::Row::try_get(row, index)
         }
 
+        super::driver::migration_methods!();
+    };
+}
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(super) use driver_methods;
+
+/// How every engine keeps its migrations.
+macro_rules! migration_methods {
+    () => {
         async fn history(connection: &mut Self::Connection, sql: String) -> Result<Vec<(i64, Vec<u8>)>, sqlx::Error> {
             sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(connection).await
         }
@@ -63,4 +74,4 @@ macro_rules! driver_methods {
         }
     };
 }
-pub(super) use driver_methods;
+pub(super) use migration_methods;

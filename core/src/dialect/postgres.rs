@@ -1,5 +1,6 @@
 //! PostgreSQL 13 or later.
 
+use sqlx::error::DatabaseError;
 use sqlx::query::Query;
 use sqlx::{Pool, Postgres};
 
@@ -18,20 +19,17 @@ impl Dialect for Postgres {
     const ENGINE: Engine = Engine::Postgres;
     const BEGIN_WRITE: &'static str = include_str!("../sql/postgres/begin_write.sql");
 
-    const COMMIT_PROBE: Option<&'static str> = Some("SELECT 1");
+    fn class_of(error: &dyn DatabaseError) -> ErrorClass {
+        error.code().map_or(ErrorClass::Other, |code| class_of(&code))
+    }
 
-    fn classify_code(code: &str) -> ErrorClass {
-        match code {
-            "40001" => ErrorClass::SerializationFailure,
-            "40P01" => ErrorClass::Deadlock,
-            "55P03" => ErrorClass::LockTimeout,
-            "57014" => ErrorClass::StatementTimeout,
-            "23505" => ErrorClass::UniqueViolation,
-            // idle_in_transaction_session_timeout, the other session time-outs, and the administrator's commands
-            "25P03" | "25P04" | "57P01" | "57P02" | "57P03" | "57P05" => ErrorClass::ConnectionLost,
-            code if code.starts_with("08") => ErrorClass::ConnectionLost,
-            _ => ErrorClass::Other,
-        }
+    async fn probe(connection: &mut Self::Connection) -> Result<(), sqlx::Error> {
+        // Fails with 25P02 in an aborted transaction.
+        sqlx::query("SELECT 1").execute(connection).await.map(|_| ())
+    }
+
+    async fn mark(_: &mut Self::Connection) -> Result<(), sqlx::Error> {
+        Ok(())
     }
 
     async fn poison(connection: &mut Self::Connection) -> Result<(), sqlx::Error> {
@@ -60,6 +58,20 @@ impl Dialect for Postgres {
     driver_methods!();
 }
 
+fn class_of(code: &str) -> ErrorClass {
+    match code {
+        "40001" => ErrorClass::SerializationFailure,
+        "40P01" => ErrorClass::Deadlock,
+        "55P03" => ErrorClass::LockTimeout,
+        "57014" => ErrorClass::StatementTimeout,
+        "23505" => ErrorClass::UniqueViolation,
+        // idle_in_transaction_session_timeout, the other session time-outs, and the administrator's commands
+        "25P03" | "25P04" | "57P01" | "57P02" | "57P03" | "57P05" => ErrorClass::ConnectionLost,
+        code if code.starts_with("08") => ErrorClass::ConnectionLost,
+        _ => ErrorClass::Other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,7 +88,7 @@ mod tests {
             ("08006", ErrorClass::ConnectionLost),
             ("42601", ErrorClass::Other),
         ] {
-            assert_eq!(Postgres::classify_code(code), class, "{code}");
+            assert_eq!(class_of(code), class, "{code}");
         }
     }
 }

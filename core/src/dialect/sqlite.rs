@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sqlx::error::DatabaseError;
 use sqlx::query::Query;
 use sqlx::{Pool, Sqlite};
 
@@ -22,16 +23,8 @@ impl Dialect for Sqlite {
     const ENGINE: Engine = Engine::Sqlite;
     const BEGIN_WRITE: &'static str = "BEGIN IMMEDIATE";
 
-    const COMMIT_PROBE: Option<&'static str> = None;
-
-    fn classify_code(code: &str) -> ErrorClass {
-        // The low byte is the primary result code ("Result and Error Codes", section 2 of SQLite's manual).
-        match code.parse::<i32>() {
-            Ok(517) => ErrorClass::SerializationFailure,
-            Ok(2067 | 1555) => ErrorClass::UniqueViolation,
-            Ok(extended) if matches!(extended & 0xff, 5 | 6) => ErrorClass::Busy,
-            _ => ErrorClass::Other,
-        }
+    fn class_of(error: &dyn DatabaseError) -> ErrorClass {
+        error.code().map_or(ErrorClass::Other, |code| class_of(&code))
     }
 
     /// SQLite has no aborted state, so a temporary row breaks a deferred foreign key: `COMMIT` fails until the transaction,
@@ -55,6 +48,15 @@ impl Dialect for Sqlite {
         Ok(())
     }
 
+    /// Nothing ends a transaction without sqlx's or the caller's doing, and a poisoned one fails in its `COMMIT`.
+    async fn probe(_: &mut Self::Connection) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
+    async fn mark(_: &mut Self::Connection) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
     fn query(statement: Statement<'_>) -> Result<Query<'static, Self, Self::Arguments>, sqlx::Error> {
         let mut query = sqlx::query(statement.sql);
         for param in statement.params {
@@ -72,6 +74,16 @@ impl Dialect for Sqlite {
     driver_methods!();
 }
 
+fn class_of(code: &str) -> ErrorClass {
+    // The low byte is the primary result code ("Result and Error Codes", section 2 of SQLite's manual).
+    match code.parse::<i32>() {
+        Ok(517) => ErrorClass::SerializationFailure,
+        Ok(2067 | 1555) => ErrorClass::UniqueViolation,
+        Ok(extended) if matches!(extended & 0xff, 5 | 6) => ErrorClass::Busy,
+        _ => ErrorClass::Other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,7 +99,7 @@ mod tests {
             ("1555", ErrorClass::UniqueViolation),
             ("1", ErrorClass::Other),
         ] {
-            assert_eq!(Sqlite::classify_code(code), class, "{code}");
+            assert_eq!(class_of(code), class, "{code}");
         }
     }
 }

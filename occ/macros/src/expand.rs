@@ -56,8 +56,14 @@ fn row(model: &Model) -> TokenStream {
 /// `impl Stored<DB>`: the statements with their values bound, on every engine that has the fields' types.
 fn stored(model: &Model) -> TokenStream {
     let Model { name, library, .. } = model;
-    let Statements { select, insert, update, delete, actual } = Statements::of(model);
     let private = quote!(#library::__private);
+    let (standard, mysql) = (Statements::standard(model), Statements::mysql(model));
+    let sql = |standard: &String, mysql: &String| quote!(#private::sql::<DB>(#standard, #mysql));
+    let select = sql(&standard.select, &mysql.select);
+    let insert = sql(&standard.insert, &mysql.insert);
+    let update = sql(&standard.update, &mysql.update);
+    let delete = sql(&standard.delete, &mysql.delete);
+    let actual = sql(&standard.actual, &mysql.actual);
     let query = quote!(#private::Query<'static, DB, <DB as #private::Database>::Arguments>);
     let bounds = bounds(model);
     let bind_key: Vec<_> = (0..model.key.len())

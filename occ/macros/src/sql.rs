@@ -10,7 +10,7 @@
 
 use crate::model::{Column, Model, Table};
 
-/// The statements, with their parameters in the order of their names' description.
+/// The statements of one dialect, with their parameters in the order of their names' description.
 pub(crate) struct Statements {
     /// Answers version, key, values. Binds the key.
     pub(crate) select: String,
@@ -24,48 +24,88 @@ pub(crate) struct Statements {
     pub(crate) actual: String,
 }
 
+/// What the texts differ in.
+struct Dialect {
+    quote: char,
+    /// `$1` and so on, or `?`: the texts bind every parameter once and in order, so that both are right.
+    has_numbers: bool,
+    /// MariaDB has a table's alias in `DELETE` from 11.6 on only, and takes no quoted name for a string.
+    delete_has_alias: bool,
+    /// MySQL's snapshot may be that of the transaction (REPEATABLE READ is the default there), which an `update` looks
+    /// beyond and a plain read does not. `FOR SHARE` is not MariaDB's.
+    actual_lock: &'static str,
+}
+
 impl Statements {
-    pub(crate) fn of(model: &Model) -> Self {
-        let table = quoted_table(&model.table);
-        let version = quoted(&model.version);
-        let key_at = |first| conjunction(&model.key, first);
-        let after_key = model.key.len() + 1;
+    /// For PostgreSQL and SQLite.
+    pub(crate) fn standard(model: &Model) -> Self {
+        Dialect { quote: '"', has_numbers: true, delete_has_alias: true, actual_lock: "" }.statements(model)
+    }
 
-        let all: Vec<_> = [&model.version].into_iter().chain(&model.key).chain(&model.values).collect();
-        let selected = all.iter().map(|column| format!("t.{}", quoted(column))).collect::<Vec<_>>().join(", ");
-
-        let inserted: Vec<_> = model.key.iter().chain(&model.values).chain([&model.version]).map(quoted).collect();
-        let places = (1..=inserted.len()).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
-
-        let first_key = model.values.len() + 1;
-        let expected = first_key + model.key.len();
-        let numbered = model.values.iter().zip(1..);
-        let assigned = numbered.map(|(column, n)| format!("{} = ${n}, ", quoted(column))).collect::<Vec<_>>().concat();
-
-        Self {
-            select: format!("SELECT {selected} FROM {table} AS t WHERE {}", key_at(1)),
-            insert: format!("INSERT INTO {table} ({}) VALUES ({places})", inserted.join(", ")),
-            update: format!(
-                "UPDATE {table} AS t SET {assigned}{version} = t.{version} + 1 WHERE {} AND t.{version} = ${expected}",
-                key_at(first_key),
-            ),
-            delete: format!("DELETE FROM {table} AS t WHERE {} AND t.{version} = ${after_key}", key_at(1)),
-            actual: format!("SELECT t.{version} FROM {table} AS t WHERE {}", key_at(1)),
-        }
+    /// For MySQL and MariaDB.
+    pub(crate) fn mysql(model: &Model) -> Self {
+        Dialect { quote: '`', has_numbers: false, delete_has_alias: false, actual_lock: " LOCK IN SHARE MODE" }
+            .statements(model)
     }
 }
 
-fn conjunction(columns: &[Column], first: usize) -> String {
-    let numbered = columns.iter().zip(first..);
-    numbered.map(|(column, n)| format!("t.{} = ${n}", quoted(column))).collect::<Vec<_>>().join(" AND ")
-}
+impl Dialect {
+    fn statements(&self, model: &Model) -> Statements {
+        let table = self.table(&model.table);
+        let version = self.quoted(&model.version);
+        let after_key = self.place(model.key.len() + 1);
+        let key = self.conjunction("t.", &model.key, 1);
 
-fn quoted(column: &Column) -> String {
-    format!("\"{}\"", column.name)
-}
+        let all: Vec<_> = [&model.version].into_iter().chain(&model.key).chain(&model.values).collect();
+        let selected = all.iter().map(|column| format!("t.{}", self.quoted(column))).collect::<Vec<_>>().join(", ");
 
-fn quoted_table(table: &Table) -> String {
-    table.parts.iter().map(|part| format!("\"{part}\"")).collect::<Vec<_>>().join(".")
+        let inserted = model.key.iter().chain(&model.values).chain([&model.version]);
+        let inserted: Vec<_> = inserted.map(|column| self.quoted(column)).collect();
+        let places = (1..=inserted.len()).map(|n| self.place(n)).collect::<Vec<_>>().join(", ");
+
+        let first_key = model.values.len() + 1;
+        let key_after_values = self.conjunction("t.", &model.key, first_key);
+        let expected = self.place(first_key + model.key.len());
+        let assigned = model.values.iter().zip(1..);
+        let assigned = assigned.map(|(column, n)| format!("{} = {}, ", self.quoted(column), self.place(n)));
+        let assigned = assigned.collect::<Vec<_>>().concat();
+
+        let (alias, t) = if self.delete_has_alias { (" AS t", "t.") } else { ("", "") };
+        let deleted = self.conjunction(t, &model.key, 1);
+
+        Statements {
+            select: format!("SELECT {selected} FROM {table} AS t WHERE {key}"),
+            insert: format!("INSERT INTO {table} ({}) VALUES ({places})", inserted.join(", ")),
+            update: format!(
+                "UPDATE {table} AS t SET {assigned}{version} = t.{version} + 1 \
+                 WHERE {key_after_values} AND t.{version} = {expected}"
+            ),
+            delete: format!("DELETE FROM {table}{alias} WHERE {deleted} AND {t}{version} = {after_key}"),
+            actual: format!("SELECT t.{version} FROM {table} AS t WHERE {key}{}", self.actual_lock),
+        }
+    }
+
+    fn conjunction(&self, qualifier: &str, columns: &[Column], first: usize) -> String {
+        let numbered = columns.iter().zip(first..);
+        let equal = numbered.map(|(column, n)| format!("{qualifier}{} = {}", self.quoted(column), self.place(n)));
+        equal.collect::<Vec<_>>().join(" AND ")
+    }
+
+    fn place(&self, number: usize) -> String {
+        if self.has_numbers { format!("${number}") } else { "?".to_owned() }
+    }
+
+    fn quoted(&self, column: &Column) -> String {
+        self.name(&column.name)
+    }
+
+    fn table(&self, table: &Table) -> String {
+        table.parts.iter().map(|part| self.name(part)).collect::<Vec<_>>().join(".")
+    }
+
+    fn name(&self, name: &str) -> String {
+        format!("{0}{name}{0}", self.quote)
+    }
 }
 
 #[cfg(test)]
@@ -87,7 +127,7 @@ mod tests {
                 version: i64,
             }
         });
-        let sql = Statements::of(&model.unwrap_or_else(|error| panic!("{error}")));
+        let sql = Statements::standard(&model.unwrap_or_else(|error| panic!("{error}")));
         assert_eq!(
             sql.select,
             r#"SELECT t."version", t."warehouse", t."code", t."on_hand", t."type" FROM "shop"."order" AS t WHERE t."warehouse" = $1 AND t."code" = $2"#
@@ -111,12 +151,39 @@ mod tests {
     }
 
     #[test]
+    fn mysql_binds_the_same_values_in_the_same_order() {
+        let model = Model::parse(&parse_quote! {
+            #[versioned(table = "shop.order", key("warehouse", "code"), version = "version")]
+            struct Stock { code: String, units: i64, warehouse: String, version: i64 }
+        });
+        let model = model.unwrap_or_else(|error| panic!("{error}"));
+        let (sql, standard) = (Statements::mysql(&model), Statements::standard(&model));
+        assert_eq!(
+            sql.update,
+            "UPDATE `shop`.`order` AS t SET `units` = ?, `version` = t.`version` + 1 \
+             WHERE t.`warehouse` = ? AND t.`code` = ? AND t.`version` = ?"
+        );
+        assert_eq!(sql.delete, "DELETE FROM `shop`.`order` WHERE `warehouse` = ? AND `code` = ? AND `version` = ?");
+        assert_eq!(
+            sql.actual,
+            "SELECT t.`version` FROM `shop`.`order` AS t WHERE t.`warehouse` = ? AND t.`code` = ? LOCK IN SHARE MODE"
+        );
+        // With `$n` in order, the n-th `?` is the same value; beyond that the texts differ in quotes.
+        for (ours, theirs) in
+            [(sql.select, standard.select), (sql.insert, standard.insert), (sql.update, standard.update)]
+        {
+            let in_order = (1..=4).fold(theirs.replace('"', "`"), |text, n| text.replacen(&format!("${n}"), "?", 1));
+            assert_eq!(ours, in_order);
+        }
+    }
+
+    #[test]
     fn a_row_of_key_and_version_only_has_its_version_raised() {
         let model = Model::parse(&parse_quote! {
             #[versioned(table = "gate", key = "name", version = "version")]
             struct Gate { name: String, version: i64 }
         });
-        let sql = Statements::of(&model.unwrap_or_else(|error| panic!("{error}")));
+        let sql = Statements::standard(&model.unwrap_or_else(|error| panic!("{error}")));
         assert_eq!(
             sql.update,
             r#"UPDATE "gate" AS t SET "version" = t."version" + 1 WHERE t."name" = $1 AND t."version" = $2"#

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use leastlock_core::{Dialect, Statement};
 use leastlock_occ::{Bound, Error, Guarded, guarded};
 use leastlock_testkit::TestEngine;
+use leastlock_testkit::database::sql;
 use sqlx::{Pool, Transaction};
 use tokio::sync::Barrier;
 
@@ -24,6 +25,9 @@ impl<DB: Dialect> ExactlyOne<DB> for OnlyReturnsTheError {
     }
 }
 
+const WRITE: &str = "UPDATE stock SET units = $1 WHERE code = '85123A'";
+const WRITE_MYSQL: &str = "UPDATE stock SET units = ? WHERE code = '85123A'";
+
 /// O15: reads the stock, decides on what it read, writes what it computed.
 pub(crate) struct ReadsDecidesWrites;
 
@@ -39,7 +43,7 @@ impl<DB: TestEngine> Shop<DB> for ReadsDecidesWrites {
             return false;
         }
         let mut connection = pool.acquire().await.expect("a connection");
-        let write = Statement::new("UPDATE stock SET units = $1 WHERE code = '85123A'").bind(units - 1);
+        let write = Statement::new(sql::<DB>(WRITE, WRITE_MYSQL)).bind(units - 1);
         write.execute::<DB>(&mut connection).await.expect("the write") == 1
     }
 }

@@ -1,8 +1,8 @@
 //! Guarded statements: O11 and O15 on every engine, with the mistakes that the same tests reject.
 
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod doubles;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod suite;
 
 leastlock_testkit::mount!(suite:
@@ -36,5 +36,5 @@ async fn o11_without_foreign_keys_the_commit_is_refused_as_well() {
     let broken = guarded(sqlx::query(suite::EMPTY_ALL)).exactly(1).execute(&mut tx).await;
     assert!(matches!(broken, Err(Error::RowsOutOfBounds { actual: 2, .. })), "{broken:?}");
     tx.commit().await.expect_err("the hook refuses the commit");
-    assert_eq!(database.int(suite::SUM).await, 12);
+    assert_eq!(database.int(suite::sum::<Sqlite>()).await, 12);
 }

@@ -1,6 +1,8 @@
 //! What the cases need of an implementation, and the two real ones.
 
+use leastlock_core::Dialect;
 use leastlock_occ::{Checked, Column, Conflict, Delete, Stored, Update, Version, Versioned, versioned};
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::{Connection, Transaction};
 
@@ -64,9 +66,20 @@ where
 /// `versioned(…)` for the update; the rest as derived.
 pub(crate) struct HandWritten;
 
-pub(crate) const ADD: &str =
-    "UPDATE account SET balance = balance + $1, version = version + 1 WHERE id = 'a' AND version = $2";
-pub(crate) const ACTUAL: &str = "SELECT version FROM account WHERE id = 'a'";
+/// Binds the amount and the expected version.
+pub(crate) const fn adding<DB: Dialect>() -> &'static str {
+    sql::<DB>(
+        "UPDATE account SET balance = balance + $1, version = version + 1 WHERE id = 'a' AND version = $2",
+        "UPDATE account SET balance = balance + ?, version = version + 1 WHERE id = 'a' AND version = ?",
+    )
+}
+
+/// What the version is now; on MySQL whatever the transaction's snapshot shows.
+pub(crate) const fn actual<DB: Dialect>() -> &'static str {
+    sql::<DB>(VERSION, "SELECT version FROM account WHERE id = 'a' LOCK IN SHARE MODE")
+}
+
+pub(crate) const VERSION: &str = "SELECT version FROM account WHERE id = 'a'";
 
 impl<DB: TestEngine> Accounts<DB> for HandWritten
 where
@@ -78,8 +91,8 @@ where
     }
 
     async fn add(tx: &mut Transaction<'_, DB>, account: &mut Account, amount: i64) -> Verdict {
-        let update = sqlx::query(ADD).bind(amount).bind(account.version.as_i64());
-        match versioned(update, account.version).actual_by(sqlx::query(ACTUAL)).execute(tx).await {
+        let update = sqlx::query(adding::<DB>()).bind(amount).bind(account.version.as_i64());
+        match versioned(update, account.version).actual_by(sqlx::query(actual::<DB>())).execute(tx).await {
             Ok(Checked::Applied(version)) => {
                 assert_eq!(version, account.version.next().expect("a successor"));
                 Verdict::Applied
@@ -108,9 +121,11 @@ impl From<Conflict> for Verdict {
 
 /// The table, with account `a` at version 1 and balance 100.
 pub(crate) async fn account_table<DB: TestEngine>(database: &TestDatabase<DB>) {
-    database
-        .execute("CREATE TABLE account (id VARCHAR(20) PRIMARY KEY, balance BIGINT NOT NULL, version BIGINT)")
-        .await;
+    let table = sql::<DB>(
+        "CREATE TABLE account (id VARCHAR(20) PRIMARY KEY, balance BIGINT NOT NULL, version BIGINT)",
+        "CREATE TABLE account (id VARBINARY(20) PRIMARY KEY, balance BIGINT NOT NULL, version BIGINT)",
+    );
+    database.execute(table).await;
     database.execute("INSERT INTO account VALUES ('a', 100, 1)").await;
 }
 

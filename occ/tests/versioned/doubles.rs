@@ -3,9 +3,10 @@
 use leastlock_core::Statement;
 use leastlock_occ::{Stored, Version};
 use leastlock_testkit::TestEngine;
+use leastlock_testkit::database::sql;
 use sqlx::Transaction;
 
-use super::accounts::{ACTUAL, ADD, Account, Accounts, Derived, Verdict};
+use super::accounts::{Account, Accounts, Derived, VERSION, Verdict, adding};
 
 const LOAD: &str = "SELECT balance, version FROM account WHERE id = 'a'";
 
@@ -23,7 +24,7 @@ async fn add_where<DB: TestEngine>(
 }
 
 async fn stale_or_gone<DB: TestEngine>(tx: &mut Transaction<'_, DB>, expected: i64) -> Verdict {
-    match Statement::new(ACTUAL).fetch_optional::<DB>(&mut **tx).await.expect("a read") {
+    match Statement::new(VERSION).fetch_optional::<DB>(&mut **tx).await.expect("a read") {
         Some(row) => Verdict::Stale { expected, actual: row.int(0).expect("a version") },
         None => Verdict::Gone,
     }
@@ -68,7 +69,7 @@ where
     async fn add(tx: &mut Transaction<'_, DB>, account: &mut Account, amount: i64) -> Verdict {
         let expected = account.version.as_i64();
         account.version = Version::new(expected + 1);
-        add_where(tx, ADD, amount, expected).await
+        add_where(tx, adding::<DB>(), amount, expected).await
     }
 
     async fn delete(tx: &mut Transaction<'_, DB>, account: &mut Account) -> Verdict {
@@ -81,6 +82,8 @@ pub(crate) struct SkipsTheCheckWithoutVersion;
 
 const ADD_IF_VERSIONED: &str = "UPDATE account SET balance = balance + $1, version = COALESCE(version, 0) + 1 \
     WHERE id = 'a' AND ($2 = 0 OR version = $2)";
+const ADD_IF_VERSIONED_MYSQL: &str = "UPDATE account SET balance = balance + ?, version = COALESCE(version, 0) + 1 \
+    WHERE id = 'a' AND version <=> COALESCE(NULLIF(?, 0), version)";
 
 impl<DB: TestEngine> Accounts<DB> for SkipsTheCheckWithoutVersion
 where
@@ -94,7 +97,7 @@ where
     }
 
     async fn add(tx: &mut Transaction<'_, DB>, account: &mut Account, amount: i64) -> Verdict {
-        add_where(tx, ADD_IF_VERSIONED, amount, account.version.as_i64()).await
+        add_where(tx, sql::<DB>(ADD_IF_VERSIONED, ADD_IF_VERSIONED_MYSQL), amount, account.version.as_i64()).await
     }
 
     async fn delete(tx: &mut Transaction<'_, DB>, account: &mut Account) -> Verdict {
@@ -115,7 +118,7 @@ where
 
     async fn add(tx: &mut Transaction<'_, DB>, account: &mut Account, amount: i64) -> Verdict {
         let expected = account.version.as_i64();
-        let add = Statement::new(ADD).bind(amount).bind(expected);
+        let add = Statement::new(adding::<DB>()).bind(amount).bind(expected);
         match add.execute::<DB>(&mut **tx).await {
             // The number is the right one here, so that it is the missing row that gives the double away.
             Ok(0) => Verdict::Stale { expected, actual: expected + 4 },

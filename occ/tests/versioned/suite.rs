@@ -2,12 +2,19 @@
 
 use leastlock_core::{Engine, ErrorClass};
 use leastlock_occ::{Bound, Checked, Column, Conflict, Error, Stored, Update, Version, Versioned, versioned};
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 
-use super::accounts::{ACTUAL, ADD, Account, Derived, HandWritten, Verdict, account_table, load};
+use super::accounts::{Account, Derived, HandWritten, VERSION, Verdict, account_table, actual, adding, load};
 use super::conflicts;
 use super::doubles::{CallsEverythingStale, DeletesByKey, RaisesInPlace, SkipsTheCheckWithoutVersion};
-use super::waiting::{AsksInOneStatement, ReadsBeforeItWrites, conflict_after_a_wait};
+use super::waiting::{
+    AsksInOneStatement, OnAnOldSnapshot, ReadsBeforeItWrites, ReadsItsOldSnapshot, conflict_after_a_wait,
+};
+
+const fn sum<DB: TestEngine>() -> &'static str {
+    sql::<DB>("SELECT CAST(sum(balance) AS BIGINT) FROM account", "SELECT CAST(sum(balance) AS SIGNED) FROM account")
+}
 
 /// A case that both real implementations pass and whose double fails.
 macro_rules! judged {
@@ -48,16 +55,16 @@ where
             "update" => loaded.update(&mut *tx, |a| a.balance = 0).await.map(|_| ()),
             "delete" => loaded.delete(&mut *tx).await.map(|_| ()),
             _ => {
-                let update = sqlx::query(ADD).bind(10_i64).bind(1_i64);
-                let update = versioned(update, loaded.version).actual_by(sqlx::query(ACTUAL));
+                let update = sqlx::query(adding::<DB>()).bind(10_i64).bind(1_i64);
+                let update = versioned(update, loaded.version).actual_by(sqlx::query(actual::<DB>()));
                 update.execute(&mut tx).await.map(|_| ())
             }
         };
         let out_of_bounds = matches!(broken, Err(Error::RowsOutOfBounds { expected: Bound::Exactly(1), actual: 2 }));
         assert!(out_of_bounds, "{write}: {broken:?}");
         let committed = tx.commit().await;
-        assert!(committed.is_err() || DB::ENGINE == Engine::Postgres, "{write}: the commit was accepted");
-        assert_eq!(database.int("SELECT CAST(sum(balance) AS BIGINT) FROM account").await, 200, "{write}");
+        assert!(committed.is_err() || DB::ENGINE != Engine::Sqlite, "{write}: the commit was accepted");
+        assert_eq!(database.int(sum::<DB>()).await, 200, "{write}");
     }
 }
 
@@ -75,6 +82,12 @@ pub(crate) async fn o17_a_conflict_after_a_wait_names_the_version_now_in_the_tab
     assert_eq!(double, Verdict::Stale { expected: 1, actual: 1 }, "the double is not caught");
     if DB::ENGINE == Engine::Postgres {
         let double = conflict_after_a_wait::<DB, AsksInOneStatement>(&database).await;
+        assert_eq!(double, Verdict::Stale { expected: 1, actual: 1 }, "the double is not caught");
+    }
+    if DB::ENGINE == Engine::MySql {
+        assert_eq!(conflict_after_a_wait::<DB, OnAnOldSnapshot<Derived>>(&database).await, right);
+        assert_eq!(conflict_after_a_wait::<DB, OnAnOldSnapshot<HandWritten>>(&database).await, right);
+        let double = conflict_after_a_wait::<DB, ReadsItsOldSnapshot>(&database).await;
         assert_eq!(double, Verdict::Stale { expected: 1, actual: 1 }, "the double is not caught");
     }
 }
@@ -125,7 +138,14 @@ where
     Account: Stored<DB>,
 {
     account_table(&database).await;
-    let begin = if DB::ENGINE == Engine::Postgres { "BEGIN ISOLATION LEVEL REPEATABLE READ" } else { "BEGIN" };
+    let begin = match DB::ENGINE {
+        Engine::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+        // The default from MariaDB 11.6 on.
+        Engine::MySql => {
+            "SET innodb_snapshot_isolation = ON; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; START TRANSACTION"
+        }
+        _ => "BEGIN",
+    };
     let mut tx = database.pool.begin_with(begin).await.expect("a transaction");
     let loaded = Account::load(&mut *tx, "a").await.expect("a read").expect("the account");
     database.execute("UPDATE account SET version = version + 1").await;
@@ -147,7 +167,7 @@ where
     // The version is the library's: what a change makes of it is overwritten.
     let meddled = loaded.update(&mut *connection, |a| a.version = Version::new(40)).await.expect("an outcome");
     assert_eq!(meddled.into_result().map(|new| new.version), Ok(Version::new(2)));
-    assert_eq!(database.int(ACTUAL).await, 2);
+    assert_eq!(database.int(VERSION).await, 2);
 }
 
 pub(crate) async fn the_last_version_has_no_successor<DB: TestEngine>(database: TestDatabase<DB>)
@@ -161,13 +181,14 @@ where
     let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.expect("a transaction");
     let over = loaded.update(&mut *tx, |a| a.balance = 0).await;
     assert!(matches!(over, Err(Error::VersionOverflow { .. })), "{over:?}");
-    let update = sqlx::query(ADD).bind(10_i64).bind(i64::MAX);
-    let over = versioned(update, loaded.version).actual_by(sqlx::query(ACTUAL)).execute(&mut tx).await;
+    let update = sqlx::query(adding::<DB>()).bind(10_i64).bind(i64::MAX);
+    let over = versioned(update, loaded.version).actual_by(sqlx::query(actual::<DB>())).execute(&mut tx).await;
     assert!(matches!(over, Err(Error::VersionOverflow { .. })), "{over:?}");
     tx.commit().await.expect("nothing was done");
     assert_eq!(load::<DB, Derived>(&database).await, Ok(loaded));
 }
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) async fn a_suppressed_write_is_not_taken_for_a_conflict<DB: TestEngine>(database: TestDatabase<DB>)
 where
     Account: Stored<DB>,
@@ -193,12 +214,14 @@ where
     i64: Column<DB>,
 {
     const SPEND: &str = "UPDATE account SET balance = balance - $1, version = version + 1 \
-        WHERE id = 'a' AND version = $2 AND balance >= $1";
+        WHERE id = 'a' AND version = $2 AND balance >= $3";
+    const SPEND_MYSQL: &str = "UPDATE account SET balance = balance - ?, version = version + 1 \
+        WHERE id = 'a' AND version = ? AND balance >= ?";
     account_table(&database).await;
     let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.expect("a transaction");
     let spend = |amount: i64, version: i64| {
-        let update = sqlx::query(SPEND).bind(amount).bind(version);
-        versioned::<DB>(update, Version::new(version)).actual_by(sqlx::query(ACTUAL))
+        let update = sqlx::query(sql::<DB>(SPEND, SPEND_MYSQL)).bind(amount).bind(version).bind(amount);
+        versioned::<DB>(update, Version::new(version)).actual_by(sqlx::query(actual::<DB>()))
     };
     assert_eq!(spend(101, 1).execute(&mut tx).await.expect("an outcome"), Checked::Refused);
     assert_eq!(spend(100, 1).execute(&mut tx).await.expect("an outcome"), Checked::Applied(Version::new(2)));
@@ -207,39 +230,63 @@ where
 }
 
 /// A row whose names would all be mistaken for something else without quotes.
-#[derive(Debug, Clone, PartialEq, Versioned)]
-#[versioned(table = "main.order", key("warehouse", "code"), version = "select")]
-pub(crate) struct Order {
-    code: i64,
-    r#type: Option<String>,
-    #[versioned(column = "Group")]
-    connection: f64,
-    warehouse: String,
-    select: i64,
+macro_rules! awkward_names {
+    ($case:ident: $order:ident in $table:literal, $tables:expr) => {
+        #[derive(Debug, Clone, PartialEq, Versioned)]
+        #[versioned(table = $table, key("warehouse", "code"), version = "select")]
+        pub(crate) struct $order {
+            code: i64,
+            r#type: Option<String>,
+            #[versioned(column = "Group")]
+            connection: f64,
+            warehouse: String,
+            select: i64,
+        }
+
+        pub(crate) async fn $case<DB: TestEngine>(database: TestDatabase<DB>)
+        where
+            $order: Stored<DB>,
+        {
+            for statement in $tables(DB::ENGINE) {
+                database.execute(statement).await;
+            }
+            let mut connection = database.pool.acquire().await.expect("a connection");
+            for warehouse in ["north", "south"] {
+                let order =
+                    $order { warehouse: warehouse.to_owned(), code: 7, r#type: None, connection: 1.5, select: 0 };
+                order.insert(&mut *connection).await.expect("a row");
+            }
+            let order = $order::load(&mut *connection, "south", &7).await.expect("a read").expect("the row");
+            let outcome = order.update(&mut *connection, |order| order.r#type = Some("rush".to_owned())).await;
+            let written = outcome.expect("an outcome").into_result().expect("no conflict");
+            assert_eq!(written, $order { r#type: Some("rush".to_owned()), select: 2, ..order.clone() });
+            assert_eq!($order::load(&mut *connection, "south", &7).await.expect("a read"), Some(written));
+            let other = $order::load(&mut *connection, "north", &7).await.expect("a read").expect("the row");
+            assert_eq!((other.r#type, other.select), (None, 1));
+            let stale = order.delete(&mut *connection).await.expect("an outcome");
+            assert_eq!(
+                stale,
+                leastlock_occ::Delete::Conflict(Conflict::Stale { expected: 1.into(), actual: 2.into() })
+            );
+        }
+    };
 }
 
-pub(crate) async fn keys_of_several_columns_schemas_and_reserved_words<DB: TestEngine>(database: TestDatabase<DB>)
-where
-    Order: Stored<DB>,
-{
-    if DB::ENGINE == Engine::Postgres {
-        database.execute("CREATE SCHEMA main").await;
-    }
+awkward_names!(keys_of_several_columns_and_reserved_words: Order in "order", |engine| match engine {
+    Engine::MySql => vec![
+        "CREATE TABLE `order` (warehouse VARBINARY(20), code BIGINT, `type` TEXT, \
+            `Group` DOUBLE PRECISION NOT NULL, `select` BIGINT NOT NULL, PRIMARY KEY (warehouse, code))",
+    ],
+    _ => vec![
+        "CREATE TABLE \"order\" (warehouse VARCHAR(20), code BIGINT, \"type\" TEXT, \
+            \"Group\" DOUBLE PRECISION NOT NULL, \"select\" BIGINT NOT NULL, PRIMARY KEY (warehouse, code))",
+    ],
+});
+
+// A schema is a database of the server's on MySQL, where a test cannot have a second one.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+awkward_names!(a_table_may_stand_in_a_schema: SchemaOrder in "main.order", |engine| {
     let table = "CREATE TABLE main.\"order\" (warehouse VARCHAR(20), code BIGINT, \"type\" TEXT, \
         \"Group\" DOUBLE PRECISION NOT NULL, \"select\" BIGINT NOT NULL, PRIMARY KEY (warehouse, code))";
-    database.execute(table).await;
-    let mut connection = database.pool.acquire().await.expect("a connection");
-    for warehouse in ["north", "south"] {
-        let order = Order { warehouse: warehouse.to_owned(), code: 7, r#type: None, connection: 1.5, select: 0 };
-        order.insert(&mut *connection).await.expect("a row");
-    }
-    let order = Order::load(&mut *connection, "south", &7).await.expect("a read").expect("the row");
-    let outcome = order.update(&mut *connection, |order| order.r#type = Some("rush".to_owned())).await;
-    let written = outcome.expect("an outcome").into_result().expect("no conflict");
-    assert_eq!(written, Order { r#type: Some("rush".to_owned()), select: 2, ..order.clone() });
-    assert_eq!(Order::load(&mut *connection, "south", &7).await.expect("a read"), Some(written));
-    let other = Order::load(&mut *connection, "north", &7).await.expect("a read").expect("the row");
-    assert_eq!((other.r#type, other.select), (None, 1));
-    let stale = order.delete(&mut *connection).await.expect("an outcome");
-    assert_eq!(stale, leastlock_occ::Delete::Conflict(Conflict::Stale { expected: 1.into(), actual: 2.into() }));
-}
+    if engine == Engine::Postgres { vec!["CREATE SCHEMA main", table] } else { vec![table] }
+});

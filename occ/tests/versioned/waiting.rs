@@ -1,21 +1,29 @@
 //! O17: which version a conflict names that was found after a wait for another writer.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use leastlock_core::{Dialect, Engine, Statement};
 use leastlock_occ::{Column, Stored};
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Pool;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::accounts::{ACTUAL, ADD, Account, Accounts, Derived, HandWritten, Verdict, load, reset};
+use super::accounts::{Account, Accounts, Derived, HandWritten, VERSION, Verdict, adding, load, reset};
 
 /// Far beyond what a statement needs to reach a lock on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 const RIVAL: &str = "UPDATE account SET balance = balance + 5, version = version + 6 WHERE id = 'a'";
 const BLOCKED: &str = "SELECT count(*) FROM pg_stat_activity \
     WHERE datname = current_database() AND wait_event_type = 'Lock'";
+const BLOCKED_MYSQL: &str = "SELECT count(*) FROM information_schema.innodb_trx t \
+    JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
+    WHERE p.db = DATABASE() AND t.trx_state = 'LOCK WAIT'";
+/// REPEATABLE READ is the default of MySQL; its snapshot is taken at once here, not by the first read.
+const BEGIN_OLD_SNAPSHOT: &str =
+    "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; START TRANSACTION WITH CONSISTENT SNAPSHOT";
 
 /// Adds to account `a`, expecting version 1; says when the writing is about to begin.
 pub(crate) trait LateWriter<DB: TestEngine> {
@@ -26,16 +34,24 @@ pub(crate) trait LateWriter<DB: TestEngine> {
     ) -> impl Future<Output = Verdict> + Send + 'static;
 }
 
+/// In a transaction of the caller's whose snapshot is from before the rival's commit (MySQL only: PostgreSQL and SQLite
+/// refuse such a write).
+pub(crate) struct OnAnOldSnapshot<I>(PhantomData<I>);
+
 macro_rules! late_writer {
-    ($real:ty) => {
-        impl<DB: TestEngine> LateWriter<DB> for $real
+    ($real:ty as $writer:ty, $begin:expr) => {
+        impl<DB: TestEngine> LateWriter<DB> for $writer
         where
             Account: Stored<DB>,
             i64: Column<DB>,
         {
             async fn add(pool: Pool<DB>, mut account: Account, ready: oneshot::Sender<()>) -> Verdict {
-                ready.send(()).expect("the rival listens");
-                let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.expect("a transaction");
+                // SQLite waits in its `BEGIN IMMEDIATE`.
+                let (before, after) =
+                    if DB::ENGINE == Engine::MySql { (None, Some(ready)) } else { (Some(ready), None) };
+                before.map_or(Ok(()), |ready| ready.send(())).expect("the rival listens");
+                let mut tx = pool.begin_with($begin).await.expect("a transaction");
+                after.map_or(Ok(()), |ready| ready.send(())).expect("the rival listens");
                 let verdict = <$real as Accounts<DB>>::add(&mut tx, &mut account, 10).await;
                 tx.commit().await.expect("the commit");
                 verdict
@@ -43,8 +59,27 @@ macro_rules! late_writer {
         }
     };
 }
-late_writer!(Derived);
-late_writer!(HandWritten);
+late_writer!(Derived as Derived, DB::BEGIN_WRITE);
+late_writer!(HandWritten as HandWritten, DB::BEGIN_WRITE);
+late_writer!(Derived as OnAnOldSnapshot<Derived>, BEGIN_OLD_SNAPSHOT);
+late_writer!(HandWritten as OnAnOldSnapshot<HandWritten>, BEGIN_OLD_SNAPSHOT);
+
+/// Reads the actual version after the wait, but as its transaction's snapshot has it.
+pub(crate) struct ReadsItsOldSnapshot;
+
+impl<DB: TestEngine> LateWriter<DB> for ReadsItsOldSnapshot {
+    async fn add(pool: Pool<DB>, account: Account, ready: oneshot::Sender<()>) -> Verdict {
+        let expected = account.version.as_i64();
+        let mut tx = pool.begin_with(BEGIN_OLD_SNAPSHOT).await.expect("a transaction");
+        ready.send(()).expect("the rival listens");
+        let add = Statement::new(adding::<DB>()).bind(10).bind(expected);
+        if add.execute::<DB>(&mut tx).await.expect("the write") == 1 {
+            return Verdict::Applied;
+        }
+        let read = Statement::new(VERSION).fetch_one::<DB>(&mut tx).await;
+        Verdict::Stale { expected, actual: read.and_then(|row| row.int(0)).expect("a version") }
+    }
+}
 
 /// Answers the version that it read before it began to wait.
 pub(crate) struct ReadsBeforeItWrites;
@@ -54,12 +89,12 @@ impl<DB: TestEngine> LateWriter<DB> for ReadsBeforeItWrites {
         let expected = account.version.as_i64();
         let actual = {
             let mut connection = pool.acquire().await.expect("a connection");
-            let read = Statement::new(ACTUAL).fetch_one::<DB>(&mut connection).await;
+            let read = Statement::new(VERSION).fetch_one::<DB>(&mut connection).await;
             read.and_then(|row| row.int(0)).expect("a version")
         };
         ready.send(()).expect("the rival listens");
         let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.expect("a transaction");
-        let add = Statement::new(ADD).bind(10).bind(expected);
+        let add = Statement::new(adding::<DB>()).bind(10).bind(expected);
         match add.execute::<DB>(&mut tx).await.expect("the write") {
             0 => Verdict::Stale { expected, actual },
             _ => Verdict::Applied,
@@ -109,11 +144,11 @@ where
 
 /// On SQLite the writer waits in its `BEGIN IMMEDIATE` and nothing shows it, but it cannot have begun to write either.
 async fn until_blocked<DB: TestEngine>(database: &TestDatabase<DB>) {
-    if <DB as Dialect>::ENGINE != Engine::Postgres {
+    if <DB as Dialect>::ENGINE == Engine::Sqlite {
         return;
     }
     let deadline = Instant::now() + DEADLINE;
-    while database.int(BLOCKED).await == 0 {
+    while database.int(sql::<DB>(BLOCKED, BLOCKED_MYSQL)).await == 0 {
         assert!(Instant::now() < deadline, "the writer never came to wait for its rival");
         sleep(Duration::from_millis(5)).await;
     }

@@ -1,0 +1,58 @@
+//! The one function that applies a batch.
+
+use std::future::Future;
+
+use sqlx::Transaction;
+
+use super::batch::Batch;
+use super::error::BatchError;
+use super::sql::CombinerSql;
+
+/// Applies a batch of operations inside a transaction.
+///
+/// # Contract
+/// - [`apply`](Self::apply) answers every operation as if the operations had come one by one, in the order of the batch: an
+///   operation that has to refuse is answered so, and the others are not touched by it.
+/// - It reads and writes through `tx` only, and does not commit. It may be called again with the same operations after a
+///   rollback, or with some of them: whatever it does outside the transaction can happen more than once.
+/// - It locks rows in one order, the same in every process (such as that of their keys), and uses a number of statements
+///   that does not grow with the batch, or the batch gains nothing.
+/// - An error means that nothing may be committed. One that no retry can help splits the batch until the operation that
+///   causes it is alone.
+pub trait Apply<DB: CombinerSql>: Send + Sync + 'static {
+    /// What a caller submits.
+    type Operation: Send + Sync + 'static;
+    /// What it is answered with.
+    type Answer: Send + 'static;
+
+    /// Applies the operations of `batch` and answers each of them.
+    ///
+    /// # Cancel safety
+    /// The future is dropped when the batch exceeds its limit of time or the combiner is closed: the transaction is then
+    /// rolled back.
+    fn apply(
+        &self,
+        tx: &mut Transaction<'_, DB>,
+        batch: &mut Batch<Self::Operation, Self::Answer>,
+    ) -> impl Future<Output = Result<(), BatchError>> + Send;
+
+    /// Applies an operation that came alone in *one* statement, outside of a transaction, so that a single client pays no more
+    /// round trips than without a combiner. `None` has it applied in a transaction instead, as a batch of one: where there
+    /// is no such statement, or where it changed nothing. An error that tells that nothing was committed has the same effect;
+    /// one that leaves it open is resolved as [`Combiner`](super::Combiner) says, without
+    /// a transaction to look up.
+    ///
+    /// # Cancel safety
+    /// The future is dropped when it exceeds its limit of time or the combiner is closed; whether the statement took effect is
+    /// then unknown.
+    fn apply_alone(
+        &self,
+        connection: &mut DB::Connection,
+        operation: &Self::Operation,
+    ) -> impl Future<Output = Result<Option<Self::Answer>, BatchError>> + Send;
+
+    /// Whether applying `operation` once more, after it may or may not have been committed, has no further effect and
+    /// answers as the first time: it carries an order id, or sets something to a value. Such an operation is never
+    /// [`Unknown`](super::CombineError::Unknown) because a reply was lost: it is applied again.
+    fn absorbs_repeats(&self, operation: &Self::Operation) -> bool;
+}

@@ -1,0 +1,172 @@
+//! One transaction: begin, apply, commit.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use leastlock_core::{Statement, classify};
+use sqlx::{Connection, Transaction};
+use tokio::time::timeout;
+
+use super::apply::Apply;
+use super::batch::Batch;
+use super::committer::Committer;
+use super::error::BatchError;
+use super::kept::Kept;
+use super::sql::CombinerSql;
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    /// The answers stand.
+    Done,
+    /// Nothing was applied.
+    RolledBack(BatchError),
+    /// Nothing was applied, because the combiner was told to end.
+    BrokenOff,
+    /// The commit was sent, and what became of it is not known.
+    Unanswered,
+}
+
+/// The part of an attempt after which nothing but the commit is missing.
+enum Applied<'c, DB: CombinerSql> {
+    ToCommit(Transaction<'c, DB>),
+    WroteNothing(Transaction<'c, DB>),
+    Failed(Option<Transaction<'c, DB>>, BatchError),
+}
+
+impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
+    /// Applies the batch in a transaction of its own, on the connection that was kept or on one of the pool.
+    pub(super) async fn attempt(
+        &self,
+        kept: &mut Option<Kept<DB>>,
+        batch: &mut Batch<A::Operation, A::Answer>,
+    ) -> Attempt {
+        let mut connection = match kept.take() {
+            Some(connection) => connection,
+            None => match self.bounded(Kept::acquire(&self.pool)).await {
+                Ok(Ok(connection)) => connection,
+                Ok(Err(error)) => return Attempt::RolledBack(error.into()),
+                Err(attempt) => return attempt,
+            },
+        };
+        let (attempt, is_sound) = self.attempt_on(&mut connection, batch).await;
+        if is_sound {
+            *kept = Some(connection);
+        } else {
+            // Closed without a word: the server ends whatever is open on it.
+            drop(connection.connection.detach());
+        }
+        attempt
+    }
+
+    /// Answers as well whether the connection is known to be out of the transaction and ready for the next statement.
+    async fn attempt_on(
+        &self,
+        connection: &mut Kept<DB>,
+        batch: &mut Batch<A::Operation, A::Answer>,
+    ) -> (Attempt, bool) {
+        if let Some(ended) = self.alone(connection, batch).await {
+            return ended;
+        }
+        let (ending, attempt) = match self.bounded(self.applied(connection, batch)).await {
+            Ok(Applied::ToCommit(tx)) => {
+                return match self.bounded(tx.commit()).await {
+                    Ok(Ok(())) => (Attempt::Done, true),
+                    Ok(Err(error)) if !classify::<DB>(&error).leaves_commit_unknown() => {
+                        (Attempt::RolledBack(error.into()), false)
+                    }
+                    Ok(Err(_)) | Err(_) => (Attempt::Unanswered, false),
+                };
+            }
+            Ok(Applied::WroteNothing(tx)) => (tx, Attempt::Done),
+            Ok(Applied::Failed(Some(tx), error)) => (tx, Attempt::RolledBack(error)),
+            Ok(Applied::Failed(None, error)) => return (Attempt::RolledBack(error), false),
+            Err(attempt) => return (attempt, false),
+        };
+        (attempt, matches!(self.bounded(ending.rollback()).await, Ok(Ok(()))))
+    }
+
+    /// An operation that came alone, in one statement. `None` if it is still to be applied.
+    async fn alone(
+        &self,
+        connection: &mut Kept<DB>,
+        batch: &mut Batch<A::Operation, A::Answer>,
+    ) -> Option<(Attempt, bool)> {
+        let [operation] = batch.operations() else { return None };
+        if batch.attempt() > 1 {
+            return None;
+        }
+        let applying = AssertUnwindSafe(self.apply.apply_alone(&mut connection.connection, operation)).catch_unwind();
+        match self.bounded(applying).await {
+            Ok(Ok(Ok(Some(answer)))) => {
+                batch.answer(0, answer);
+                Some((Attempt::Done, true))
+            }
+            Ok(Ok(Err(BatchError::Database { source }))) if classify::<DB>(&source).leaves_commit_unknown() => {
+                Some((Attempt::Unanswered, false))
+            }
+            // A panic may have come while a reply was awaited.
+            Ok(Err(_)) | Err(_) => Some((Attempt::Unanswered, false)),
+            Ok(Ok(Ok(None) | Err(_))) => None,
+        }
+    }
+
+    /// Waits for `step` within the limit of an attempt, unless the combiner is told to end.
+    async fn bounded<F: Future>(&self, step: F) -> Result<F::Output, Attempt> {
+        match self.ending.halt.run_until_cancelled(timeout(self.limits.attempt_time, step)).await {
+            Some(Ok(output)) => Ok(output),
+            Some(Err(_)) => Err(Attempt::RolledBack(BatchError::TimedOut)),
+            None => Err(Attempt::BrokenOff),
+        }
+    }
+
+    async fn applied<'c>(
+        &self,
+        connection: &'c mut Kept<DB>,
+        batch: &mut Batch<A::Operation, A::Answer>,
+    ) -> Applied<'c, DB> {
+        let begin = match connection.begin(&self.begins).await {
+            Ok(begin) => begin,
+            Err(error) => return Applied::Failed(None, error.into()),
+        };
+        let mut tx = match Connection::begin_with(&mut *connection.connection, begin).await {
+            Ok(tx) => tx,
+            Err(error) => return Applied::Failed(None, error.into()),
+        };
+        match self.apply_and_name(&mut tx, batch).await {
+            Ok(()) if batch.has_written() => Applied::ToCommit(tx),
+            Ok(()) => Applied::WroteNothing(tx),
+            Err(error) => Applied::Failed(Some(tx), error),
+        }
+    }
+
+    async fn apply_and_name(
+        &self,
+        tx: &mut Transaction<'_, DB>,
+        batch: &mut Batch<A::Operation, A::Answer>,
+    ) -> Result<(), BatchError> {
+        let applying = AssertUnwindSafe(self.apply.apply(tx, batch)).catch_unwind();
+        applying.await.unwrap_or_else(|panic| Err(BatchError::Panicked { message: message_of(&*panic) }))?;
+        if let Some(index) = batch.unanswered() {
+            return Err(BatchError::Unanswered { index });
+        }
+        if batch.has_written()
+            && batch.transaction().is_none()
+            && let Some(ask) = DB::TRANSACTION
+        {
+            // Also finds out whether an error that `apply` passed over has left the transaction aborted, of which
+            // PostgreSQL's COMMIT would say nothing.
+            match Statement::new(ask).fetch_one::<DB>(tx).await?.optional_text(0)? {
+                Some(transaction) => batch.name_transaction(transaction),
+                None => batch.wrote_nothing(),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
+}

@@ -1,0 +1,136 @@
+//! Why an operation has no answer.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use leastlock_core::ErrorClass;
+
+use crate::error::Error;
+
+/// Why a batch could not be applied; what [`Apply::apply`](super::Apply::apply) ends with.
+///
+/// An operation's *own* refusal is no error of the batch: it is that operation's answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchError {
+    /// The database refused a statement, or could not be reached.
+    #[error("the database refused a statement of the batch")]
+    Database {
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A guarded or versioned statement has no outcome.
+    #[error("a checked statement of the batch has no outcome")]
+    Checked {
+        /// Why.
+        #[source]
+        source: Error,
+    },
+    /// Another transaction came between two statements of the batch; at the next attempt it is seen.
+    #[error("another transaction wrote the same order ids at the same time")]
+    Raced,
+    /// The function that applies batches left an operation without an answer, so that nothing may be committed.
+    #[error("operation {index} of the batch was left without an answer")]
+    Unanswered {
+        /// Its place in the batch.
+        index: usize,
+    },
+    /// The function that applies batches panicked; the transaction is rolled back.
+    #[error("the function that applies batches panicked: {message}")]
+    Panicked {
+        /// The panic's message, where it has one.
+        message: String,
+    },
+    /// The batch did not end within its limit of time.
+    #[error("the batch did not end within its limit of time")]
+    TimedOut,
+    /// An error of the application's own: an operation with which the batch can never be applied.
+    #[error("the batch cannot be applied")]
+    Operation {
+        /// What the application said.
+        #[source]
+        source: Box<dyn StdError + Send + Sync>,
+    },
+}
+
+/// Why an operation has no answer.
+///
+/// Only [`Unknown`](Self::Unknown) leaves open whether the operation was applied; every other variant says that it was not.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CombineError {
+    /// The combiner is closed, or was before the operation's turn came. Not applied.
+    #[error("the combiner is closed; the operation was not applied")]
+    Closed,
+    /// The operation failed alone, or as often as the limit allows. Rolled back: not applied.
+    #[error("the operation was rolled back after {attempts} attempts")]
+    Failed {
+        /// How often a transaction with this operation was tried since it was last split.
+        attempts: u32,
+        /// The last attempt's error.
+        #[source]
+        source: Arc<BatchError>,
+    },
+    /// The reply to the commit was lost and nothing definite could be read. It may have been applied: look, or send the
+    /// operation again if a repeat is absorbed (an order id).
+    #[error("whether the operation was committed is unknown; look before it is sent again")]
+    Unknown,
+}
+
+impl BatchError {
+    /// An error of the application's own. The batch is split until the operation that causes it is alone.
+    pub fn operation(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Operation { source: source.into() }
+    }
+
+    /// What is done about it, given the class of database errors.
+    pub(super) fn remedy(&self, class: impl Fn(&sqlx::Error) -> ErrorClass) -> Remedy {
+        let class = match self {
+            Self::Database { source } => class(source),
+            Self::Checked { source: Error::Database { class, .. } } => *class,
+            Self::Raced => return Remedy::TryAgain,
+            Self::TimedOut => ErrorClass::StatementTimeout,
+            Self::Checked { .. } | Self::Unanswered { .. } | Self::Panicked { .. } | Self::Operation { .. } => {
+                return Remedy::Isolate;
+            }
+        };
+        match class {
+            ErrorClass::LockTimeout | ErrorClass::StatementTimeout => Remedy::IsolateThenTryAgain,
+            class if class.is_retryable() => Remedy::TryAgain,
+            _ => Remedy::Isolate,
+        }
+    }
+}
+
+/// What is done about a batch that was rolled back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// The whole batch again: the error is about other transactions or the connection.
+    TryAgain,
+    /// One operation is to blame: the batch is split until it is alone; alone, it fails.
+    Isolate,
+    /// One operation probably waits for somebody else's lock: the batch is split so that the others need not; alone, it is
+    /// tried again.
+    IsolateThenTryAgain,
+}
+
+impl CombineError {
+    /// Whether it is open whether the operation was applied.
+    #[must_use]
+    pub const fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown)
+    }
+}
+
+impl From<sqlx::Error> for BatchError {
+    fn from(source: sqlx::Error) -> Self {
+        Self::Database { source }
+    }
+}
+
+impl From<Error> for BatchError {
+    fn from(source: Error) -> Self {
+        Self::Checked { source }
+    }
+}

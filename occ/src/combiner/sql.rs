@@ -1,0 +1,59 @@
+//! What a combiner asks of an engine.
+
+use std::time::Duration;
+
+use leastlock_core::Dialect;
+use sqlx::SqlStr;
+
+/// An SQL engine on which batches are applied. Sealed by [`Dialect`]: implemented for `sqlx::Postgres` and `sqlx::Sqlite`,
+/// each behind the feature of its name.
+///
+/// # Contract
+/// - [`begin`](Self::begin) opens a transaction as [`Dialect::BEGIN_WRITE`] does, in one round trip, and limits its waits
+///   where the engine can.
+/// - What [`TRANSACTION`](Self::TRANSACTION) answers names the transaction for [`FATE`](Self::FATE) from any connection,
+///   until long after it has ended.
+pub trait CombinerSql: Dialect {
+    /// → the name of the open transaction, NULL if it has written nothing. `None` where the engine does not tell.
+    const TRANSACTION: Option<&'static str>;
+    /// name → `committed`, `aborted`, `in progress` or NULL (no longer known). `None` where the engine does not tell.
+    const FATE: Option<&'static str>;
+
+    /// milliseconds of a wait, of idling → whether the connection's own bounds are stricter, as 1 or 0. `None` where the engine
+    /// has no such bounds.
+    const STRICTER: Option<&'static str>;
+
+    /// The statement that begins a batch's transaction, put together once a combiner. A wait for one lock ends after
+    /// `lock_wait`; a transaction of a process that has stopped ends after `idle`; `None` leaves the connection's own bound.
+    fn begin(lock_wait: Option<Duration>, idle: Option<Duration>) -> SqlStr;
+}
+
+#[cfg(feature = "postgres")]
+impl CombinerSql for sqlx::Postgres {
+    const TRANSACTION: Option<&'static str> = Some(include_str!("../../sql/postgres/transaction.sql"));
+    const FATE: Option<&'static str> = Some(include_str!("../../sql/postgres/fate.sql"));
+    const STRICTER: Option<&'static str> = Some(include_str!("../../sql/postgres/stricter.sql"));
+
+    fn begin(lock_wait: Option<Duration>, idle: Option<Duration>) -> SqlStr {
+        use sqlx::SqlSafeStr;
+
+        let set = |name: &str, limit: Duration| format!("; SET LOCAL {name} = {}", limit.as_millis());
+        let lock_wait = lock_wait.map_or_else(String::new, |limit| set("lock_timeout", limit));
+        let idle = idle.map_or_else(String::new, |limit| set("idle_in_transaction_session_timeout", limit));
+        // Besides constants there are integers only.
+        let begin = format!("{}{lock_wait}{idle}", Self::BEGIN_WRITE);
+        sqlx::AssertSqlSafe(std::sync::Arc::<str>::from(begin)).into_sql_str()
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl CombinerSql for sqlx::Sqlite {
+    const TRANSACTION: Option<&'static str> = None;
+    const FATE: Option<&'static str> = None;
+    const STRICTER: Option<&'static str> = None;
+
+    /// The wait for SQLite's one write lock is bounded by the connection's `busy_timeout`.
+    fn begin(_lock_wait: Option<Duration>, _idle: Option<Duration>) -> SqlStr {
+        SqlStr::from_static(Self::BEGIN_WRITE)
+    }
+}

@@ -1,0 +1,197 @@
+//! Runs a whole unit of work again when it met another one.
+
+use std::time::Duration;
+
+use leastlock_core::{Backoff, Dialect};
+use sqlx::Pool;
+
+use crate::error::Error;
+
+pub use attempt::{Attempt, Committed};
+pub use attempts::Attempts;
+pub use outcome::{MayConflict, RetryError};
+
+mod attempt;
+mod attempts;
+mod outcome;
+
+tokio::task_local! {
+    /// Set while [`Retry::run`] runs a unit of work in this task.
+    static IN_UNIT: ();
+}
+
+/// Runs a unit of work in a fresh transaction until it commits, for as long as what stands against it is a conflict.
+///
+/// A conflict is a stale or missing version ([`Conflict`](crate::Conflict)), a serialization failure, a deadlock, or SQLite's
+/// one write lock being taken: in each case another unit of work was there, and a rerun reads what it has done. Whether an
+/// error is one, the unit's error type says ([`MayConflict`]). Everything else ends the retry at once, and so does a commit
+/// whose reply was lost ([`Error::CommitUnknown`]): it may have taken effect, and running it again could do it twice.
+///
+/// Between attempts it waits a random time with full jitter ([`Backoff`]). It gives up after a number of attempts (10) or a time
+/// (10 s), and says with which conflict: a row so hot is no matter for optimistic control.
+///
+/// # What it does not promise
+/// - Only what the transaction writes is undone. A mail or a call to another service happens once per attempt: do it
+///   after the commit, or through an outbox.
+/// - The time limit starts no new attempt; it does not stop one that runs.
+///
+/// # Never inside a transaction
+/// A retry inside an open transaction would repeat a part of a unit whose other part was decided on what is no longer
+/// so, on PostgreSQL in a transaction that is aborted and on SQLite with a snapshot that never gets newer. So there is
+/// nothing here that takes a transaction: a retry takes the pool. A conflict inside a function that works in its
+/// caller's transaction is passed up, to the one retry that owns the unit. [`run`](Self::run) inside a unit of `run` is
+/// [`RetryError::Nested`]; this is seen within one task, not in tasks spawned by it.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")]
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use leastlock_core::Dialect;
+/// use leastlock_occ::{Attempt, Conflict, MayConflict, Retry, Version, Versioned};
+///
+/// #[derive(Clone, Versioned)]
+/// #[versioned(table = "account", key = "id", version = "version")]
+/// struct Account {
+///     id: String,
+///     balance: i64,
+///     version: Version,
+/// }
+///
+/// #[derive(Debug, thiserror::Error)]
+/// enum PayError {
+///     #[error("there is no such account")]
+///     NoAccount,
+///     #[error(transparent)]
+///     Conflict(#[from] Conflict),
+///     #[error(transparent)]
+///     Database(#[from] leastlock_occ::Error),
+/// }
+///
+/// impl<DB: Dialect> MayConflict<DB> for PayError {
+///     fn is_conflict(&self) -> bool {
+///         match self {
+///             Self::NoAccount => false,
+///             Self::Conflict(conflict) => MayConflict::<DB>::is_conflict(conflict),
+///             Self::Database(error) => MayConflict::<DB>::is_conflict(error),
+///         }
+///     }
+/// }
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let pool = sqlx::SqlitePool::connect(&format!("sqlite://{}/test?mode=rwc", folder.path().display())).await?;
+/// # sqlx::query("CREATE TABLE account (id TEXT PRIMARY KEY, balance INTEGER NOT NULL, version INTEGER NOT NULL)").execute(&pool).await?;
+/// # sqlx::query("INSERT INTO account VALUES ('a', 100, 5)").execute(&pool).await?;
+/// let clients = (0..8).map(|_| {
+///     let pool = pool.clone();
+///     tokio::spawn(async move {
+///         Retry::default()
+///             .run(&pool, async |mut attempt: Attempt<sqlx::Sqlite>| {
+///                 let account = Account::load(attempt.connection(), "a").await?.ok_or(PayError::NoAccount)?;
+///                 let paid = account.update(attempt.connection(), |a| a.balance -= 10).await?.into_result()?;
+///                 Ok::<_, PayError>(attempt.commit(paid.balance).await?)
+///             })
+///             .await
+///     })
+/// });
+/// for client in clients.collect::<Vec<_>>() {
+///     assert!(client.await??.is_positive());
+/// }
+/// # let account = Account::load(&mut *pool.acquire().await?, "a").await?.unwrap();
+/// # assert_eq!((account.balance, account.version), (20, Version::new(13)));
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "sqlite"))]
+/// # fn main() {}
+/// ```
+///
+/// The same as a loop, where a closure is in the way. `place` is an ordinary `async fn` that takes the [`Attempt`] by value:
+///
+/// ```
+/// # use leastlock_core::Dialect;
+/// # use leastlock_occ::{Attempt, Committed, Error, MayConflict, Retry, RetryError};
+/// # async fn place<DB: Dialect>(attempt: Attempt<DB>, order: &str) -> Result<Committed<usize>, Error> {
+/// #     attempt.commit(order.len()).await
+/// # }
+/// # async fn example<DB: Dialect>(pool: sqlx::Pool<DB>, order: &str) -> Result<usize, RetryError<Error>> {
+/// let mut attempts = Retry::default().start(&pool);
+/// let receipt = loop {
+///     let attempt = attempts.next().await?;
+///     if let Some(receipt) = attempts.settle(place(attempt, order).await)? {
+///         break receipt;
+///     }
+/// };
+/// # Ok(receipt)
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a retry does nothing until it is run or started"]
+pub struct Retry {
+    attempts: u32,
+    within: Duration,
+    backoff: Backoff,
+    begin: Option<&'static str>,
+}
+
+impl Retry {
+    /// At most so many attempts, the first included; at least one is made. 10 by default.
+    pub const fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// Starts no attempt later than so long after the first. 10 s by default.
+    pub const fn within(mut self, limit: Duration) -> Self {
+        self.within = limit;
+        self
+    }
+
+    /// How long to wait between attempts. From 5 ms to 500 ms by default.
+    pub const fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// The statement that begins each transaction, such as `BEGIN ISOLATION LEVEL SERIALIZABLE` on PostgreSQL.
+    /// [`Dialect::BEGIN_WRITE`] by default, which is READ COMMITTED, and SQLite's `BEGIN IMMEDIATE`.
+    pub const fn begin_with(mut self, statement: &'static str) -> Self {
+        self.begin = Some(statement);
+        self
+    }
+
+    /// Runs `work` until it commits. It is given a fresh [`Attempt`] each time, and answers what [`Attempt::commit`] gave it; an
+    /// attempt that it drops is rolled back.
+    ///
+    /// # Errors
+    /// [`RetryError::Failed`] with the first error that is no conflict; [`RetryError::Exhausted`] with the last conflict;
+    /// [`RetryError::Nested`].
+    ///
+    /// # Cancel safety
+    /// Dropped, the attempt under way is rolled back, unless its commit had begun: then the outcome is unknown. None
+    /// follows.
+    pub async fn run<DB, T, E, W>(self, pool: &Pool<DB>, mut work: W) -> Result<T, RetryError<E>>
+    where
+        DB: Dialect,
+        E: MayConflict<DB> + From<Error>,
+        W: AsyncFnMut(Attempt<DB>) -> Result<Committed<T>, E>,
+    {
+        let mut attempts = self.start(pool);
+        loop {
+            let attempt = attempts.next().await?;
+            let outcome = IN_UNIT.scope((), work(attempt)).await;
+            if let Some(value) = attempts.settle(outcome)? {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// The attempts one by one, for a loop of the caller's own.
+    pub fn start<DB: Dialect, E: MayConflict<DB> + From<Error>>(self, pool: &Pool<DB>) -> Attempts<DB, E> {
+        Attempts::new(self, pool.clone())
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: 10, within: Duration::from_secs(10), backoff: Backoff::default(), begin: None }
+    }
+}

@@ -1,0 +1,64 @@
+//! What a unit of work failed with, and what the retry makes of it.
+
+use std::time::Duration;
+
+use leastlock_core::{Dialect, classify};
+
+use crate::conflict::Conflict;
+use crate::error::Error;
+
+/// An error of a unit of work on `DB`, which may be a conflict with another one.
+///
+/// # Contract
+/// [`is_conflict`](Self::is_conflict) is true only if nothing was committed and a rerun can see what stood against it: a
+/// [`Conflict`], or an error of sqlx's or of this crate of which its own `is_conflict` says so. It is never true for a lost
+/// connection, a time-out, or [`Error::CommitUnknown`].
+pub trait MayConflict<DB: Dialect> {
+    /// Whether running the whole unit of work again, in a fresh transaction, is the answer to it.
+    fn is_conflict(&self) -> bool;
+}
+
+impl<DB: Dialect> MayConflict<DB> for Conflict {
+    fn is_conflict(&self) -> bool {
+        true
+    }
+}
+
+impl<DB: Dialect> MayConflict<DB> for Error {
+    fn is_conflict(&self) -> bool {
+        matches!(self, Self::Database { class, .. } if class.is_conflict())
+    }
+}
+
+impl<DB: Dialect> MayConflict<DB> for sqlx::Error {
+    fn is_conflict(&self) -> bool {
+        classify::<DB>(self).is_conflict()
+    }
+}
+
+/// Why a unit of work has not committed. Except for [`Error::CommitUnknown`] in [`Failed`](Self::Failed), nothing of it is in
+/// the database.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RetryError<E> {
+    /// The unit of work failed with what is no conflict, so that a rerun would meet it again or might repeat an effect.
+    #[error("the unit of work failed, and not by a conflict")]
+    Failed(#[source] E),
+    /// Every attempt met a conflict.
+    #[error(
+        "each of {attempts} attempts in {elapsed:?} met a conflict: the row is too hot for optimistic control; \
+         decide in one conditional statement, combine the operations, or lock the row"
+    )]
+    Exhausted {
+        /// How many were made.
+        attempts: u32,
+        /// Since the first began.
+        elapsed: Duration,
+        /// The conflict that the last one met.
+        #[source]
+        last: E,
+    },
+    /// A retry was started inside a unit of work of another one. Pass the conflict up to the outer one.
+    #[error("a retry inside a unit of work would repeat a part of it; pass the conflict up to the outer retry")]
+    Nested,
+}

@@ -1,0 +1,82 @@
+//! PostgreSQL: arrays, and two statements a batch.
+
+use leastlock_core::Statement;
+use sqlx::Postgres;
+
+use super::{Locked, One, StockSql, Texts, Wanted, Writes, Written, built};
+use crate::combiner::BatchError;
+use crate::stock_counter::decision::Found;
+use crate::stock_counter::table::StockTable;
+
+const LOCK: &str = include_str!("../../../sql/postgres/lock_stock.sql");
+const LOCK_AND_RECALL: &str = include_str!("../../../sql/postgres/lock_stock_and_recall.sql");
+const RECALL: &str = include_str!("../../../sql/postgres/recall.sql");
+const MOVE: &str = include_str!("../../../sql/postgres/move_stock.sql");
+const MOVE_AND_STORE: &str = include_str!("../../../sql/postgres/move_stock_and_store.sql");
+const MOVE_ONE: &str = include_str!("../../../sql/postgres/move_one.sql");
+const MOVE_ONE_AND_STORE: &str = include_str!("../../../sql/postgres/move_one_and_store.sql");
+
+impl StockSql for Postgres {
+    const FORGET_ORDERS: &'static str = include_str!("../../../sql/postgres/forget_orders.sql");
+
+    fn texts(table: &StockTable) -> Texts {
+        Texts {
+            lock: built(table, LOCK),
+            lock_and_recall: built(table, LOCK_AND_RECALL),
+            move_stock: built(table, MOVE),
+            move_and_store: built(table, MOVE_AND_STORE),
+            move_one: built(table, MOVE_ONE),
+            move_one_and_store: Some(built(table, MOVE_ONE_AND_STORE)),
+        }
+    }
+
+    async fn lock(connection: &mut Self::Connection, texts: &Texts, wanted: &Wanted) -> Result<Locked, BatchError> {
+        let mut found = Found::default();
+        let keys = &wanted.keys[..];
+        if wanted.order_ids.is_empty() || wanted.was_raced {
+            let lock = Statement::new(texts.lock.clone()).bind(keys);
+            for row in lock.fetch_all::<Self>(&mut *connection).await? {
+                found.take_stock(&row)?;
+            }
+        }
+        if !wanted.order_ids.is_empty() && wanted.was_raced {
+            let recall = Statement::new(RECALL).bind(&wanted.order_ids[..]);
+            for row in recall.fetch_all::<Self>(connection).await? {
+                found.take_order(&row)?;
+            }
+        } else if !wanted.order_ids.is_empty() {
+            let both = Statement::new(texts.lock_and_recall.clone()).bind(keys).bind(&wanted.order_ids[..]);
+            for row in both.fetch_all::<Self>(connection).await? {
+                match row.optional_text(2)? {
+                    None => found.take_stock(&row)?,
+                    Some(_) => found.take_order(&row)?,
+                }
+            }
+        }
+        Ok(Locked(found))
+    }
+
+    async fn move_one(connection: &mut Self::Connection, texts: &Texts, one: &One<'_>) -> Result<bool, BatchError> {
+        let statement = match (one.order, &texts.move_one_and_store) {
+            (None, _) => Statement::new(texts.move_one.clone()).bind(one.key).bind(one.delta).bind(one.floor),
+            (Some((order_id, digest)), Some(text)) => {
+                let both = Statement::new(text.clone()).bind(one.key).bind(one.delta).bind(one.floor);
+                both.bind(order_id).bind(digest)
+            }
+            (Some(_), None) => return Ok(false),
+        };
+        Ok(statement.execute::<Self>(connection).await? == 1)
+    }
+
+    async fn write(connection: &mut Self::Connection, texts: &Texts, writes: &Writes) -> Result<Written, BatchError> {
+        let (keys, deltas) = (&writes.keys[..], &writes.deltas[..]);
+        let statement = if writes.order_ids.is_empty() {
+            Statement::new(texts.move_stock.clone()).bind(keys).bind(deltas)
+        } else {
+            let both = Statement::new(texts.move_and_store.clone()).bind(keys).bind(deltas);
+            both.bind(&writes.order_ids[..]).bind(&writes.digests[..]).bind(&writes.answers[..])
+        };
+        let row = statement.fetch_one::<Self>(connection).await?;
+        Ok(Written { rows: row.int(0)?, orders: row.int(1)?, transaction: Some(row.text(2)?) })
+    }
+}

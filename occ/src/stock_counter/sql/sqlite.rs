@@ -1,0 +1,79 @@
+//! SQLite: lists as JSON, inside the one write transaction.
+
+use leastlock_core::Statement;
+use serde_json::json;
+use sqlx::{SqlStr, Sqlite};
+
+use super::{Locked, One, StockSql, Texts, Wanted, Writes, Written, built};
+use crate::combiner::BatchError;
+use crate::stock_counter::decision::Found;
+use crate::stock_counter::table::StockTable;
+
+const LOCK: &str = include_str!("../../../sql/sqlite/lock_stock.sql");
+const RECALL: &str = include_str!("../../../sql/sqlite/recall.sql");
+const MOVE: &str = include_str!("../../../sql/sqlite/move_stock.sql");
+const STORE: &str = include_str!("../../../sql/sqlite/store_orders.sql");
+const MOVE_ONE: &str = include_str!("../../../sql/sqlite/move_one.sql");
+
+impl StockSql for Sqlite {
+    const FORGET_ORDERS: &'static str = include_str!("../../../sql/sqlite/forget_orders.sql");
+
+    /// The statements run in the process, so one for both things would gain nothing.
+    fn texts(table: &StockTable) -> Texts {
+        Texts {
+            lock: built(table, LOCK),
+            lock_and_recall: SqlStr::from_static(RECALL),
+            move_stock: built(table, MOVE),
+            move_and_store: SqlStr::from_static(STORE),
+            move_one: built(table, MOVE_ONE),
+            move_one_and_store: None,
+        }
+    }
+
+    async fn lock(connection: &mut Self::Connection, texts: &Texts, wanted: &Wanted) -> Result<Locked, BatchError> {
+        let mut found = Found::default();
+        let keys = json!(wanted.keys).to_string();
+        for row in Statement::new(texts.lock.clone()).bind(&keys).fetch_all::<Self>(&mut *connection).await? {
+            found.take_stock(&row)?;
+        }
+        if !wanted.order_ids.is_empty() {
+            let order_ids = json!(wanted.order_ids).to_string();
+            let recall = Statement::new(texts.lock_and_recall.clone()).bind(&order_ids);
+            for row in recall.fetch_all::<Self>(connection).await? {
+                found.take_order(&row)?;
+            }
+        }
+        Ok(Locked(found))
+    }
+
+    async fn move_one(connection: &mut Self::Connection, texts: &Texts, one: &One<'_>) -> Result<bool, BatchError> {
+        let statement = match (one.order, &texts.move_one_and_store) {
+            (None, _) => Statement::new(texts.move_one.clone()).bind(one.key).bind(one.delta).bind(one.floor),
+            (Some((order_id, digest)), Some(text)) => {
+                let both = Statement::new(text.clone()).bind(one.key).bind(one.delta).bind(one.floor);
+                both.bind(order_id).bind(digest)
+            }
+            (Some(_), None) => return Ok(false),
+        };
+        Ok(statement.execute::<Self>(connection).await? == 1)
+    }
+
+    async fn write(connection: &mut Self::Connection, texts: &Texts, writes: &Writes) -> Result<Written, BatchError> {
+        let (mut rows, mut orders) = (0, 0);
+        if !writes.keys.is_empty() {
+            let changes: Vec<_> = writes.keys.iter().zip(&writes.deltas).collect();
+            let changes = json!(changes).to_string();
+            let statement = Statement::new(texts.move_stock.clone()).bind(&changes);
+            rows = statement.execute::<Self>(&mut *connection).await?;
+        }
+        if !writes.order_ids.is_empty() {
+            let ids = writes.order_ids.iter().zip(&writes.digests).zip(&writes.answers);
+            let ids: Vec<_> = ids.map(|((id, digest), answer)| (id, digest, answer)).collect();
+            let ids = json!(ids).to_string();
+            let statement = Statement::new(texts.move_and_store.clone()).bind(&ids);
+            orders = statement.execute::<Self>(connection).await?;
+        }
+        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        Ok(Written { rows: count(rows), orders: count(orders), transaction: None })
+    }
+}
