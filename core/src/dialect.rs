@@ -80,6 +80,12 @@ pub trait Dialect: Database + sealed::Sealed {
         query: Query<'q, Self, Self::Arguments>,
     ) -> impl Future<Output = Result<Option<Row<Self>>, sqlx::Error>> + Send + 'q;
 
+    /// Runs a caller's sqlx query; answers all its rows.
+    fn fetch_all_query<'q>(
+        connection: &'q mut Self::Connection,
+        query: Query<'q, Self, Self::Arguments>,
+    ) -> impl Future<Output = Result<Vec<Row<Self>>, sqlx::Error>> + Send + 'q;
+
     /// Makes the open transaction of this connection unable to commit what it has done: until it is rolled back, every
     /// further statement (PostgreSQL), every further write (MySQL) or the `COMMIT` itself (SQLite) fails.
     ///

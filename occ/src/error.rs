@@ -75,7 +75,50 @@ pub enum Error {
         /// The table.
         table: &'static str,
     },
-    /// The row has the expected version, and still the write changed nothing: a trigger, a rule or a row security policy
+    /// A bulk update was given more rows than it locks by one statement. Nothing was written. Sort the rows by their key and
+    /// split them, or two callers that split differently may deadlock.
+    #[error("{given} rows are more than the {limit} that a bulk update of {table} locks at once; sort and split them")]
+    TooManyRows {
+        /// The table.
+        table: &'static str,
+        /// How many rows were given.
+        given: usize,
+        /// How many are allowed.
+        limit: usize,
+    },
+    /// A bulk update was given one row twice, so that it is not clear which change counts. Nothing was written.
+    #[error("a bulk update of {table} was given the same row twice; make the two changes one")]
+    SameRowTwice {
+        /// The table.
+        table: &'static str,
+    },
+    /// The database answered a row whose key is, in Rust, none of those that were asked for: it compares keys in another way.
+    /// Nothing was written. Collations do that (`VARBINARY` does not, on MySQL), and so do times finer than the column.
+    #[error("a key of {table} is equal to one asked for in the database only; give the column a binary collation")]
+    KeyComparesOtherwise {
+        /// The table.
+        table: &'static str,
+    },
+    /// A state machine has no such edge. No SQL was run.
+    #[error("{machine} has no transition from {from} to {to}")]
+    IllegalTransition {
+        /// The machine.
+        machine: &'static str,
+        /// The state that it was to leave.
+        from: &'static str,
+        /// The state that does not follow it.
+        to: &'static str,
+    },
+    /// What stands in the column of the state is none of the machine's: NULL, or written by somebody who knows others.
+    /// Nothing was written.
+    #[error("a row of {table} is in a state that {machine} does not know")]
+    UnknownState {
+        /// The machine.
+        machine: &'static str,
+        /// The table.
+        table: &'static str,
+    },
+    /// The row has the expected version or state, and still the write changed nothing: a trigger, a rule or a row security policy
     /// suppressed it, or the row was deleted and inserted anew between the two statements. Nothing was written.
     #[error(
         "the row of {table} has the expected version, but the write did not reach it; look for a trigger or policy"
@@ -99,6 +142,11 @@ impl Error {
             | Self::NullVersion { .. }
             | Self::VersionOverflow { .. }
             | Self::KeyChanged { .. }
+            | Self::IllegalTransition { .. }
+            | Self::UnknownState { .. }
+            | Self::TooManyRows { .. }
+            | Self::SameRowTwice { .. }
+            | Self::KeyComparesOtherwise { .. }
             | Self::Suppressed { .. } => false,
         }
     }

@@ -9,6 +9,8 @@
 //! - Operations that a [`Combiner`](combiner::Combiner) takes are applied in the order of their arrival, many in one
 //!   transaction, each answered alone and only after the commit; a [`StockCounter`] takes no row below its floor, and applies
 //!   an order id once.
+//! - A bulk update locks in the order of the key, checks each row, and raises its version; a [`Transition`] goes along
+//!   declared edges only.
 //! - The value that was loaded never changes. A conflict, an error or a rollback leaves nothing to restore.
 //!
 //! # What it does not
@@ -64,6 +66,10 @@
 //! | `versioned` | [`versioned()`]: a checked update in the caller's own SQL |
 //! | `stored` | [`Versioned`], [`Stored`], [`Column`]: what a row is made of, and the derive macro |
 //! | [`row`] | load, insert, update and delete of such a row |
+//! | [`bulk`] | the same for many rows: load, and a checked update that locks in order |
+//! | [`bump_version`] | a trigger for writers that raise no version, as SQL |
+//! | [`transition`] | [`Transition`]: a state machine in a column, and the derive macro |
+//! | `etag` (feature `http`) | a version as an entity tag, and the conditions on it |
 //! | `retry` | [`Retry`]: a whole unit of work again, when it met another one |
 //! | [`combiner`] | [`Combiner`](combiner::Combiner): operations of many callers in one transaction a batch |
 //! | `stock_counter` | [`StockCounter`]: units taken and given back, never below a floor, by a combiner |
@@ -71,6 +77,8 @@
 //! | `error` | [`Error`], and whether a retry can help |
 
 mod bound;
+pub mod bulk;
+pub mod bump_version;
 #[cfg_attr(
     not(any(feature = "postgres", feature = "sqlite")),
     allow(dead_code, reason = "there is no engine to use it")
@@ -78,6 +86,8 @@ mod bound;
 pub mod combiner;
 mod conflict;
 mod error;
+#[cfg(feature = "http")]
+pub mod etag;
 mod guarded;
 mod insert_once;
 mod migrations;
@@ -89,10 +99,11 @@ pub mod row;
 )]
 mod stock_counter;
 mod stored;
+pub mod transition;
 mod version;
 mod versioned;
 
-pub use leastlock_occ_macros::Versioned;
+pub use leastlock_occ_macros::{Transition, Versioned};
 
 pub use crate::bound::Bound;
 pub use crate::conflict::{Conflict, Delete, Update};
@@ -106,6 +117,7 @@ pub use crate::stock_counter::{
     StockTable,
 };
 pub use crate::stored::{Column, Stored, Versioned};
+pub use crate::transition::{StateConflict, StoredState, Transition, Transitioned};
 pub use crate::version::Version;
 pub use crate::versioned::{Checked, CheckedQuery, VersionedQuery, versioned};
 
@@ -115,7 +127,10 @@ pub mod __private {
     use leastlock_core::Engine;
     pub use leastlock_core::{Dialect, Row};
     pub use sqlx::query::Query;
-    pub use sqlx::{Connection, Database, Error as SqlxError, query};
+    pub use sqlx::{Connection, Database, Error as SqlxError, Transaction, query};
+
+    pub use crate::bulk::{padded, sized};
+    pub use crate::stored::Versions;
 
     /// The text that `DB` understands.
     #[must_use]
@@ -123,6 +138,39 @@ pub mod __private {
         match DB::ENGINE {
             Engine::MySql => mysql,
             _ => standard,
+        }
+    }
+
+    /// Whether `DB` binds as MySQL does: each `?` once, in the order of the text.
+    #[must_use]
+    pub const fn is_mysql<DB: Dialect>() -> bool {
+        matches!(DB::ENGINE, Engine::MySql)
+    }
+
+    /// A text in several sizes.
+    pub type Sized = &'static [(usize, &'static str)];
+
+    /// The text that `DB` understands.
+    #[must_use]
+    pub const fn each_text<DB: Dialect>(
+        postgres: &'static str,
+        sqlite: &'static str,
+        mysql: &'static str,
+    ) -> &'static str {
+        match DB::ENGINE {
+            Engine::MySql => mysql,
+            Engine::Sqlite => sqlite,
+            _ => postgres,
+        }
+    }
+
+    /// The one that `DB` understands.
+    #[must_use]
+    pub const fn each<DB: Dialect>(postgres: Sized, sqlite: Sized, mysql: Sized) -> Sized {
+        match DB::ENGINE {
+            Engine::MySql => mysql,
+            Engine::Sqlite => sqlite,
+            _ => postgres,
         }
     }
 }

@@ -43,7 +43,7 @@ where
 {
     let query = value.insert(Version::FIRST);
     match C::Database::run_query(connection, query).await.map_err(Error::database::<C::Database>)? {
-        1 => Ok(at_version(value.clone(), Version::FIRST)),
+        1 => written(connection, at_version(value.clone(), Version::FIRST)).await,
         rows => Err(out_of_bounds(connection, rows).await?),
     }
 }
@@ -51,8 +51,8 @@ where
 /// Writes a change of a value, if its row still has the version that was loaded, and raises the version by one.
 ///
 /// `loaded` is never changed: the new value is a new one, so a conflict, an error or a rollback leaves nothing to
-/// restore. The change is applied to a copy, once; all columns but the key are written. What it does to the version field
-/// is overwritten.
+/// restore. The change is applied to a copy, once; all columns but the key and the `read_only` ones are written. What it does
+/// to the version field is overwritten.
 ///
 /// A refused write is followed by a second statement that reads the version now in the table: the snapshot of the
 /// first may still show the old one. On MySQL it is a locking read (`LOCK IN SHARE MODE`), which may wait for a writer, and
@@ -75,19 +75,38 @@ where
     C: Connection<Database: Dialect>,
     T: Stored<C::Database>,
 {
-    let expected = loaded.version();
-    let next = expected.next()?;
-    let mut value = loaded.clone();
-    change(&mut value);
-    if value.key() != loaded.key() {
-        return Err(Error::KeyChanged { table: T::TABLE });
-    }
-    let query = value.update(expected);
+    let next = loaded.version().next()?;
+    let value = changed(loaded, change)?;
+    let query = value.update(loaded.version());
     match C::Database::run_query(connection, query).await.map_err(Error::database::<C::Database>)? {
         0 => conflict(connection, loaded).await.map(Update::Conflict),
-        1 => Ok(Update::Applied(at_version(value, next))),
+        1 => written(connection, at_version(value, next)).await.map(Update::Applied),
         rows => Err(out_of_bounds(connection, rows).await?),
     }
+}
+
+/// A changed copy of a value that was loaded.
+pub(crate) fn changed<T: Versioned>(loaded: &T, change: impl FnOnce(&mut T)) -> Result<T, Error> {
+    let mut value = loaded.clone();
+    change(&mut value);
+    let is_same_key = value.key() == loaded.key();
+    if is_same_key { Ok(value) } else { Err(Error::KeyChanged { table: T::TABLE }) }
+}
+
+/// The value as written, with what the database has made of its `read_only` columns.
+async fn written<C, T>(connection: &mut C, mut value: T) -> Result<T, Error>
+where
+    C: Connection<Database: Dialect>,
+    T: Stored<C::Database>,
+{
+    if T::HAS_READ_ONLY {
+        let query = T::select(value.key());
+        let row = C::Database::fetch_query(connection, query).await.map_err(Error::database::<C::Database>)?;
+        if let Some(row) = row {
+            value.adopt(T::read(&row, value.version()).map_err(Error::database::<C::Database>)?);
+        }
+    }
+    Ok(value)
 }
 
 /// Deletes the row, if it still has the version that was loaded.
@@ -126,12 +145,12 @@ where
     Ok(Conflict::Stale { expected, actual })
 }
 
-fn version_of<DB: Dialect, T: Versioned>(row: &Row<DB>) -> Result<Version, Error> {
+pub(crate) fn version_of<DB: Dialect, T: Versioned>(row: &Row<DB>) -> Result<Version, Error> {
     let version = row.optional_int(0).map_err(Error::database::<DB>)?;
     version.map(Version::new).ok_or(Error::NullVersion { place: T::TABLE })
 }
 
-fn at_version<T: Versioned>(mut value: T, version: Version) -> T {
+pub(crate) fn at_version<T: Versioned>(mut value: T, version: Version) -> T {
     value.set_version(version);
     value
 }

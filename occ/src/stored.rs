@@ -22,7 +22,8 @@ use crate::version::Version;
 /// }
 /// ```
 ///
-/// This gives `Account` four methods: `load`, `insert`, `update` and `delete` ([`row`](crate::row) has their contracts). An
+/// This gives `Account` the methods `load`, `insert`, `update` and `delete` ([`row`](crate::row) has their contracts), and
+/// `load_many`, `update_many` and `update_many_keeping_versions` ([`bulk`](crate::bulk) has theirs). An
 /// update or delete is checked against the version that was loaded, and answers
 /// [`Update::Conflict`](crate::Update::Conflict) or [`Delete::Conflict`](crate::Delete::Conflict) when somebody else
 /// came between.
@@ -34,25 +35,52 @@ use crate::version::Version;
 /// | `version = "version"` | the *field* that is the version: a [`Version`] or an `i64`. Its column is a 64-bit integer, best `BIGINT NOT NULL` |
 /// | `crate = "leastlock::occ"` | where the generated code finds this crate |
 /// | `column = "…"`, on a field | the column, where it is not named like the field |
+/// | `read_only`, on a field | the database makes the value (a generated column, a default, a trigger's): never written, read back after each write |
 ///
 /// The struct is `Clone` and has named fields, each of a type that sqlx can encode and decode ([`Column`]). The key is
 /// unique in the table: that is the table's primary key to ensure. On MySQL and MariaDB declare a key of text `VARBINARY`: the
 /// collation of a text column would take `85123A` and `85123a` for one key, and blanks at the end for none. `String` reads
 /// and writes it as UTF-8.
+///
+/// A field that may be NULL is an `Option`. A struct with a `read_only` field costs one more statement a write, which reads
+/// these columns back; what the field holds at an `insert` is ignored. In a transaction they are what this write left. Without one, another
+/// writer may come between the two statements, and they are what *it* left (or, after a delete, what they were): beside a version
+/// that is stale by then, so that no write can follow from it.
+///
+/// [`sqlx::FromRow`] is not needed; the same struct may derive it as well, for queries of the application's own. There
+/// `#[sqlx(rename = "…")]` says what `column` says here.
 pub trait Versioned: Clone {
     /// The key by reference, as a tuple.
     type Key<'k>: Copy + PartialEq
     where
         Self: 'k;
 
+    /// The key by value, as a tuple.
+    #[doc(hidden)]
+    type OwnedKey;
+
     /// The table.
     const TABLE: &'static str;
+
+    #[doc(hidden)]
+    const HAS_READ_ONLY: bool;
 
     /// The key of this row.
     fn key(&self) -> Self::Key<'_>;
 
+    #[doc(hidden)]
+    fn borrowed(key: &Self::OwnedKey) -> Self::Key<'_>;
+
+    /// Of two lifetimes, which `PartialEq` on the associated type has not.
+    #[doc(hidden)]
+    fn is_same_key(one: Self::Key<'_>, other: Self::Key<'_>) -> bool;
+
     /// The version that this value had when it was loaded.
     fn version(&self) -> Version;
+
+    /// Takes the `read_only` fields of another value.
+    #[doc(hidden)]
+    fn adopt(&mut self, made: Self);
 
     #[doc(hidden)]
     fn set_version(&mut self, version: Version);
@@ -80,6 +108,31 @@ pub trait Stored<DB: Dialect>: Versioned {
     /// Column 0 is the version, which the caller has checked.
     #[doc(hidden)]
     fn read(row: &Row<DB>, version: Version) -> Result<Self, sqlx::Error>;
+
+    /// For at least one and at most [`MAX_ROWS`](crate::bulk::MAX_ROWS) keys; columns as [`read`](Self::read) takes them.
+    #[doc(hidden)]
+    fn select_many(keys: &[Self::Key<'_>]) -> Query<'static, DB, DB::Arguments>;
+
+    /// The same for the version and the key only, locking the rows in the order of the key.
+    #[doc(hidden)]
+    fn lock_many(keys: &[Self::Key<'_>]) -> Query<'static, DB, DB::Arguments>;
+
+    /// Reads the key from a row of [`lock_many`](Self::lock_many).
+    #[doc(hidden)]
+    fn read_key(row: &Row<DB>) -> Result<Self::OwnedKey, sqlx::Error>;
+
+    /// For at least one and at most [`UPDATED_AT_ONCE`](crate::bulk::UPDATED_AT_ONCE) rows, each against the version that
+    /// the value has.
+    #[doc(hidden)]
+    fn update_many(rows: &[&Self], versions: Versions) -> Query<'static, DB, DB::Arguments>;
+}
+
+/// What a bulk update does to the versions.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Versions {
+    Raised,
+    Kept,
 }
 
 /// A type that a column can have on `DB`: everything that sqlx can encode and decode there.

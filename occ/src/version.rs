@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::{Database, Decode, Encode, Type};
+
 use crate::error::Error;
 
 /// The version of a row: how often it has been written, as the database counts it.
@@ -59,5 +63,37 @@ impl From<i64> for Version {
 impl From<Version> for i64 {
     fn from(version: Version) -> Self {
         version.0
+    }
+}
+
+/// As an `i64`, so that it can be bound and stand in a struct that derives `sqlx::FromRow`.
+impl<DB: Database> Type<DB> for Version
+where
+    i64: Type<DB>,
+{
+    fn type_info() -> DB::TypeInfo {
+        i64::type_info()
+    }
+
+    fn compatible(ty: &DB::TypeInfo) -> bool {
+        i64::compatible(ty)
+    }
+}
+
+impl<'q, DB: Database> Encode<'q, DB> for Version
+where
+    i64: Encode<'q, DB>,
+{
+    fn encode_by_ref(&self, buffer: &mut DB::ArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        self.0.encode_by_ref(buffer)
+    }
+}
+
+impl<'r, DB: Database> Decode<'r, DB> for Version
+where
+    i64: Decode<'r, DB>,
+{
+    fn decode(value: DB::ValueRef<'r>) -> Result<Self, BoxDynError> {
+        i64::decode(value).map(Self)
     }
 }

@@ -30,6 +30,13 @@ macro_rules! driver_methods {
             Ok(query.fetch_optional(connection).await?.map(Row))
         }
 
+        async fn fetch_all_query<'q>(
+            connection: &'q mut Self::Connection,
+            query: Query<'q, Self, Self::Arguments>,
+        ) -> Result<Vec<Row<Self>>, sqlx::Error> {
+            Ok(query.fetch_all(connection).await?.into_iter().map(Row).collect())
+        }
+
         fn text(row: &Self::Row, index: usize) -> Result<Option<String>, sqlx::Error> {
             sqlx::Row::try_get(row, index)
         }

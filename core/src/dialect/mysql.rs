@@ -89,6 +89,14 @@ impl Dialect for MySql {
         Ok(kept_in_transaction(connection, row).await?.map(Row))
     }
 
+    async fn fetch_all_query<'q>(
+        connection: &'q mut Self::Connection,
+        query: Query<'q, Self, Self::Arguments>,
+    ) -> Result<Vec<Row<Self>>, sqlx::Error> {
+        let rows = query.fetch_all(&mut *connection).await;
+        Ok(kept_in_transaction(connection, rows).await?.into_iter().map(Row).collect())
+    }
+
     /// Keys are VARBINARY, which sqlx does not take for text, so text is read as bytes and checked here.
     fn text(row: &MySqlRow, index: usize) -> Result<Option<String>, sqlx::Error> {
         let Some(bytes) = Self::bytes(row, index)? else { return Ok(None) };

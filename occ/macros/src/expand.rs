@@ -11,6 +11,8 @@ use syn::{Type, parse_quote};
 use crate::model::{Column, Model};
 use crate::sql::Statements;
 
+mod bulk;
+
 pub(crate) fn expand(model: &Model) -> TokenStream {
     let (row, stored, methods) = (row(model), stored(model), methods(model));
     quote! {
@@ -27,6 +29,10 @@ fn row(model: &Model) -> TokenStream {
     let fields: Vec<_> = model.key.iter().map(|column| &column.field).collect();
     let types: Vec<_> = model.key.iter().map(key_type).collect();
     let lifetimes = types.iter().map(|ty| quote!(&'k #ty));
+    let owned = model.key.iter().map(|column| &column.ty);
+    let indices = (0..model.key.len()).map(syn::Index::from);
+    let read_only: Vec<_> = model.read_only.iter().map(|column| &column.field).collect();
+    let has_read_only = !model.read_only.is_empty();
     let version = &model.version.field;
     let version_type = &model.version.ty;
     let into = quote_spanned!(version_type.span()=> <#version_type as ::core::convert::Into<#library::Version>>::into);
@@ -35,15 +41,30 @@ fn row(model: &Model) -> TokenStream {
         #[automatically_derived]
         impl #library::Versioned for #name {
             type Key<'k> = (#(#lifetimes,)*);
+            type OwnedKey = (#(#owned,)*);
 
             const TABLE: &'static str = #table;
+            const HAS_READ_ONLY: bool = #has_read_only;
 
             fn key(&self) -> Self::Key<'_> {
                 (#(&self.#fields,)*)
             }
 
+            fn borrowed(key: &Self::OwnedKey) -> Self::Key<'_> {
+                (#(&key.#indices,)*)
+            }
+
+            fn is_same_key(one: Self::Key<'_>, other: Self::Key<'_>) -> bool {
+                one == other
+            }
+
             fn version(&self) -> #library::Version {
                 #into(::core::clone::Clone::clone(&self.#version))
+            }
+
+            #[allow(unused_variables)]
+            fn adopt(&mut self, made: Self) {
+                #(self.#read_only = made.#read_only;)*
             }
 
             fn set_version(&mut self, version: #library::Version) {
@@ -72,11 +93,13 @@ fn stored(model: &Model) -> TokenStream {
         .collect();
     let value_fields = model.values.iter().map(|column| &column.field);
     let bind_values: Vec<_> = value_fields.map(|field| quote!(.bind(&self.#field))).collect();
-    let read = model.key.iter().chain(&model.values).enumerate().map(|(n, column)| {
+    let columns = model.key.iter().chain(&model.values).chain(&model.read_only);
+    let read = columns.enumerate().map(|(n, column)| {
         let (field, index) = (&column.field, n + 1);
         quote!(#field: row.value(#index)?)
     });
     let version = &model.version.field;
+    let bulk = bulk::stored(model, &query);
     quote! {
         #[automatically_derived]
         impl<DB> #library::Stored<DB> for #name
@@ -115,6 +138,8 @@ fn stored(model: &Model) -> TokenStream {
                     #version: ::core::convert::From::from(version),
                 })
             }
+
+            #bulk
         }
     }
 }
@@ -132,6 +157,7 @@ fn methods(model: &Model) -> TokenStream {
         Self: #library::Stored<C::Database>,
     };
     let result = quote!(::core::result::Result);
+    let bulk = bulk::methods(model);
     quote! {
         #[automatically_derived]
         #[allow(dead_code)]
@@ -175,6 +201,8 @@ fn methods(model: &Model) -> TokenStream {
             {
                 #library::row::delete(#connection, self).await
             }
+
+            #bulk
         }
     }
 }
@@ -183,7 +211,7 @@ fn methods(model: &Model) -> TokenStream {
 fn bounds(model: &Model) -> Vec<TokenStream> {
     let library = &model.library;
     let version: Type = parse_quote!(i64);
-    let columns = model.key.iter().chain(&model.values).map(|column| &column.ty);
+    let columns = model.key.iter().chain(&model.values).chain(&model.read_only).map(|column| &column.ty);
     let mut seen = BTreeSet::new();
     let types = columns.chain([&version]).filter(|ty| seen.insert(ty.to_token_stream().to_string()));
     types.map(|ty| quote_spanned!(ty.span()=> #ty: #library::Column<DB>)).collect()

@@ -16,8 +16,10 @@ pub(crate) struct Model {
     /// The fields of the key, in the order in which the attribute names them.
     pub(crate) key: Vec<Column>,
     pub(crate) version: Column,
-    /// All other fields, in the order of their declaration.
+    /// All other fields that are written, in the order of their declaration.
     pub(crate) values: Vec<Column>,
+    /// The fields that the database makes, in the order of their declaration.
+    pub(crate) read_only: Vec<Column>,
 }
 
 /// A field and the column that it stands for.
@@ -26,6 +28,8 @@ pub(crate) struct Column {
     pub(crate) field: Ident,
     pub(crate) ty: Type,
     pub(crate) name: String,
+    /// Where the attribute stands that says so.
+    read_only: Option<Span>,
 }
 
 /// `table` or `schema.table`.
@@ -45,7 +49,11 @@ impl Model {
         let attributes = StructAttributes::parse(input)?;
         let mut columns = columns(input)?;
         let version = take(&mut columns, &attributes.version)?;
-        let key = attributes.key.iter().map(|name| take(&mut columns, name)).collect::<Result<_>>()?;
+        let key = attributes.key.iter().map(|name| take(&mut columns, name)).collect::<Result<Vec<_>>>()?;
+        if let Some(span) = key.iter().chain([&version]).find_map(|column| column.read_only) {
+            return Err(Error::new(span, "the key and the version are written, so they cannot be `read_only`"));
+        }
+        let (read_only, values) = columns.into_iter().partition(|column| column.read_only.is_some());
         Ok(Self {
             name: input.ident.clone(),
             visibility: input.vis.clone(),
@@ -53,13 +61,14 @@ impl Model {
             table: Table::parse(&attributes.table)?,
             key,
             version,
-            values: columns,
+            values,
+            read_only,
         })
     }
 }
 
 impl Table {
-    fn parse(literal: &LitStr) -> Result<Self> {
+    pub(crate) fn parse(literal: &LitStr) -> Result<Self> {
         let parts: Vec<_> = literal.value().split('.').map(str::to_owned).collect();
         if parts.len() > 2 {
             return Err(Error::new(literal.span(), "a table is written `table` or `schema.table`"));
@@ -149,20 +158,22 @@ fn columns(input: &DeriveInput) -> Result<Vec<Column>> {
 
 fn column(field: &syn::Field) -> Result<Column> {
     let ident = field.ident.clone().ok_or_else(|| Error::new(field.span(), "expected a named field"))?;
-    let mut renamed = None;
+    let (mut renamed, mut read_only) = (None, None);
     for attribute in versioned(&field.attrs) {
         attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("column") {
                 let literal = meta.value()?.parse::<LitStr>()?;
                 check_identifier(&literal.value(), &literal)?;
                 once(&meta, &mut renamed, literal.value())
+            } else if meta.path.is_ident("read_only") {
+                once(&meta, &mut read_only, meta.path.span())
             } else {
-                Err(meta.error("expected `column`"))
+                Err(meta.error("expected `column` or `read_only`"))
             }
         })?;
     }
     let name = renamed.unwrap_or_else(|| syn::ext::IdentExt::unraw(&ident).to_string());
-    Ok(Column { field: ident, ty: field.ty.clone(), name })
+    Ok(Column { field: ident, ty: field.ty.clone(), name, read_only })
 }
 
 /// Removes the field that an attribute names, so that none has two roles.
@@ -175,7 +186,7 @@ fn take(columns: &mut Vec<Column>, field: &LitStr) -> Result<Column> {
     Ok(columns.remove(position))
 }
 
-fn once<T>(meta: &ParseNestedMeta<'_>, slot: &mut Option<T>, value: T) -> Result<()> {
+pub(crate) fn once<T>(meta: &ParseNestedMeta<'_>, slot: &mut Option<T>, value: T) -> Result<()> {
     match slot.replace(value) {
         None => Ok(()),
         Some(_) => Err(meta.error("given twice")),
@@ -183,7 +194,7 @@ fn once<T>(meta: &ParseNestedMeta<'_>, slot: &mut Option<T>, value: T) -> Result
 }
 
 /// Names go into the statements in quotes, as they are; anything that could end the quotes is refused.
-fn check_identifier(name: &str, literal: &LitStr) -> Result<()> {
+pub(crate) fn check_identifier(name: &str, literal: &LitStr) -> Result<()> {
     let plain = |c: char| c.is_alphanumeric() || c == '_' || c == '$' || c == '-';
     if name.is_empty() || !name.chars().all(plain) {
         return Err(Error::new(

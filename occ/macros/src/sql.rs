@@ -1,4 +1,4 @@
-//! The five statements of a versioned row, as literals of the generated code: no SQL is put together at call time.
+//! The five statements of one versioned row, as literals of the generated code: no SQL is put together at call time.
 //!
 //! Each is right at READ COMMITTED and above, in autocommit as in a transaction. `update` and `delete` take the lock of
 //! the one row that they write and check the version under it; no lock is held while the value is being changed.
@@ -12,7 +12,7 @@ use crate::model::{Column, Model, Table};
 
 /// The statements of one dialect, with their parameters in the order of their names' description.
 pub(crate) struct Statements {
-    /// Answers version, key, values. Binds the key.
+    /// Answers version, key, values, what is only read. Binds the key.
     pub(crate) select: String,
     /// Binds key, values, version.
     pub(crate) insert: String,
@@ -25,10 +25,11 @@ pub(crate) struct Statements {
 }
 
 /// What the texts differ in.
-struct Dialect {
-    quote: char,
+#[derive(Clone, Copy)]
+pub(crate) struct Dialect {
+    pub(crate) quote: char,
     /// `$1` and so on, or `?`: the texts bind every parameter once and in order, so that both are right.
-    has_numbers: bool,
+    pub(crate) has_numbers: bool,
     /// MariaDB has a table's alias in `DELETE` from 11.6 on only, and takes no quoted name for a string.
     delete_has_alias: bool,
     /// MySQL's snapshot may be that of the transaction (REPEATABLE READ is the default there), which an `update` looks
@@ -36,28 +37,33 @@ struct Dialect {
     actual_lock: &'static str,
 }
 
+/// PostgreSQL and SQLite.
+pub(crate) const STANDARD: Dialect = Dialect { quote: '"', has_numbers: true, delete_has_alias: true, actual_lock: "" };
+
+/// MySQL and MariaDB.
+pub(crate) const MYSQL: Dialect =
+    Dialect { quote: '`', has_numbers: false, delete_has_alias: false, actual_lock: " LOCK IN SHARE MODE" };
+
 impl Statements {
     /// For PostgreSQL and SQLite.
     pub(crate) fn standard(model: &Model) -> Self {
-        Dialect { quote: '"', has_numbers: true, delete_has_alias: true, actual_lock: "" }.statements(model)
+        STANDARD.statements(model)
     }
 
     /// For MySQL and MariaDB.
     pub(crate) fn mysql(model: &Model) -> Self {
-        Dialect { quote: '`', has_numbers: false, delete_has_alias: false, actual_lock: " LOCK IN SHARE MODE" }
-            .statements(model)
+        MYSQL.statements(model)
     }
 }
 
 impl Dialect {
-    fn statements(&self, model: &Model) -> Statements {
+    fn statements(self, model: &Model) -> Statements {
         let table = self.table(&model.table);
         let version = self.quoted(&model.version);
         let after_key = self.place(model.key.len() + 1);
         let key = self.conjunction("t.", &model.key, 1);
 
-        let all: Vec<_> = [&model.version].into_iter().chain(&model.key).chain(&model.values).collect();
-        let selected = all.iter().map(|column| format!("t.{}", self.quoted(column))).collect::<Vec<_>>().join(", ");
+        let selected = self.selected(model);
 
         let inserted = model.key.iter().chain(&model.values).chain([&model.version]);
         let inserted: Vec<_> = inserted.map(|column| self.quoted(column)).collect();
@@ -85,25 +91,31 @@ impl Dialect {
         }
     }
 
-    fn conjunction(&self, qualifier: &str, columns: &[Column], first: usize) -> String {
+    /// Version, key, values and what is only read: the columns of a whole row.
+    pub(crate) fn selected(self, model: &Model) -> String {
+        let all = [&model.version].into_iter().chain(&model.key).chain(&model.values).chain(&model.read_only);
+        all.map(|column| format!("t.{}", self.quoted(column))).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn conjunction(self, qualifier: &str, columns: &[Column], first: usize) -> String {
         let numbered = columns.iter().zip(first..);
         let equal = numbered.map(|(column, n)| format!("{qualifier}{} = {}", self.quoted(column), self.place(n)));
         equal.collect::<Vec<_>>().join(" AND ")
     }
 
-    fn place(&self, number: usize) -> String {
+    pub(crate) fn place(self, number: usize) -> String {
         if self.has_numbers { format!("${number}") } else { "?".to_owned() }
     }
 
-    fn quoted(&self, column: &Column) -> String {
+    pub(crate) fn quoted(self, column: &Column) -> String {
         self.name(&column.name)
     }
 
-    fn table(&self, table: &Table) -> String {
+    pub(crate) fn table(self, table: &Table) -> String {
         table.parts.iter().map(|part| self.name(part)).collect::<Vec<_>>().join(".")
     }
 
-    fn name(&self, name: &str) -> String {
+    pub(crate) fn name(self, name: &str) -> String {
         format!("{0}{name}{0}", self.quote)
     }
 }

@@ -6,6 +6,7 @@ use leastlock_core::{Dialect, classify};
 
 use crate::conflict::Conflict;
 use crate::error::Error;
+use crate::transition::{StateConflict, Transition};
 
 /// An error of a unit of work on `DB`, which may be a conflict with another one.
 ///
@@ -19,6 +20,13 @@ pub trait MayConflict<DB: Dialect> {
 }
 
 impl<DB: Dialect> MayConflict<DB> for Conflict {
+    fn is_conflict(&self) -> bool {
+        true
+    }
+}
+
+/// A rerun reads the state again, and may find that it has nothing left to do.
+impl<DB: Dialect, S: Transition> MayConflict<DB> for StateConflict<S> {
     fn is_conflict(&self) -> bool {
         true
     }

@@ -13,13 +13,27 @@ struct Stock {
     code: String,
     #[versioned(column = "on_hand")]
     units: Option<i64>,
+    #[versioned(read_only, column = "changed_at")]
+    changed: Option<String>,
     version: i64,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, facade::occ::Transition)]
+#[transition(table = "shop.orders", key = "id", state = "state", version = "version", history = "shop.order_history")]
+#[transition(integer, crate = "crate::facade::occ")]
+enum OrderState {
+    #[transition(initial, to(Paid))]
+    Placed = 1,
+    #[transition(to(Placed), value = 7)]
+    Paid,
+}
+
 fn main() {
-    let stock = Stock { warehouse: "north".to_owned(), code: "85123A".to_owned(), units: None, version: 3 };
+    let stock = Stock { warehouse: "north".to_owned(), code: "85123A".to_owned(), units: None, changed: None, version: 3 };
     let key: <Stock as facade::occ::Versioned>::Key<'_> = ("north", "85123A");
     assert!(facade::occ::Versioned::key(&stock) == key);
     assert!(facade::occ::Versioned::version(&stock).as_i64() == 3);
-    assert!(stock.units.is_none());
+    assert!(stock.units.is_none() && stock.changed.is_none());
+    assert!(facade::occ::Transition::successors(OrderState::Placed) == [OrderState::Paid]);
+    assert!(OrderState::mermaid() == "stateDiagram-v2\n    [*] --> Placed\n    Placed --> Paid\n    Paid --> Placed\n");
 }

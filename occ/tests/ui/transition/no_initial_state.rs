@@ -1,0 +1,11 @@
+use leastlock_occ::Transition;
+
+#[derive(Debug, Clone, Copy, PartialEq, Transition)]
+#[transition(table = "orders", key = "id", state = "state")]
+enum OrderState {
+    #[transition(to(Paid))]
+    Placed,
+    Paid,
+}
+
+fn main() {}

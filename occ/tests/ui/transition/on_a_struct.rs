@@ -1,0 +1,7 @@
+use leastlock_occ::Transition;
+
+#[derive(Debug, Clone, Copy, PartialEq, Transition)]
+#[transition(table = "orders", key = "id", state = "state")]
+struct OrderState;
+
+fn main() {}

@@ -1,0 +1,12 @@
+use leastlock_occ::Transition;
+
+#[derive(Debug, Clone, Copy, PartialEq, Transition)]
+#[transition(table = "orders", key = "id", state = "state")]
+enum OrderState {
+    #[transition(initial, to(Paid))]
+    Placed,
+    #[transition(value = "placed")]
+    Paid,
+}
+
+fn main() {}
