@@ -1,6 +1,6 @@
 //! Which run a database belongs to. A run that was killed is gone on with; any other day needs `--fresh`.
 
-use leastlock::core::Statement;
+use leastlock::core::{Statement, begin};
 use sqlx::{Pool, Transaction};
 
 use super::migrate;
@@ -37,7 +37,7 @@ pub(super) async fn belong<DB: Engine>(
 ) -> Result<String, Ended> {
     migrate(pool).await.map_err(|error| Ended::refused("cannot make the tables", &error))?;
     let refused = |error: sqlx::Error| Ended::refused("cannot prepare the day", &error);
-    let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.map_err(refused)?;
+    let mut tx = begin(pool).await.map_err(refused)?;
     if Statement::new(OTHERS).fetch_one::<DB>(&mut tx).await.and_then(|row| row.int(0)).map_err(refused)? > 0 {
         let reason =
             "the database holds events or keys of another application; the checkout needs a database of its own";
