@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leastlock::core::Backoff;
+use leastlock::core::{Backoff, begin};
 use leastlock::lease::{Acquire, Fence, Hold, Leases, LockName, SqlLeaseStore};
 use sqlx::Pool;
 
@@ -38,7 +38,7 @@ impl<DB: Engine> Way for Fenced<DB> {
             .run(async move |scope| {
                 let permit = scope.permit()?;
                 fence.seal(&pool, &permit).await?;
-                let mut tx = pool.begin_with(DB::BEGIN_WRITE).await?;
+                let mut tx = begin(&pool).await?;
                 fence.check(&mut tx, &permit).await?;
                 let left = units::<DB>(&mut tx, READ).await?;
                 if left < 1 {

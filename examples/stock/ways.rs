@@ -1,6 +1,6 @@
 //! Six ways to take a unit.
 
-use leastlock::core::{Backoff, Migration, Migrations, Statement, classify};
+use leastlock::core::{Backoff, Migration, Migrations, Statement, begin, classify};
 use leastlock::occ::{Checked, Movement, StockCounter, StockTable, Version, guarded, versioned};
 use leastlock::{lease, occ};
 use sqlx::Pool;
@@ -100,7 +100,7 @@ struct ReadLocked<DB: Engine>(Pool<DB>);
 
 impl<DB: Engine> Way for ReadLocked<DB> {
     async fn buy(&self) -> Result<Bought, BoxError> {
-        let mut tx = self.0.begin_with(DB::BEGIN_WRITE).await?;
+        let mut tx = begin(&self.0).await?;
         let left = units::<DB>(&mut tx, DB::READ_LOCKED).await?;
         if left < 1 {
             tx.rollback().await?;
@@ -135,7 +135,7 @@ impl<DB: Engine> VersionRetried<DB> {
     /// `None` if somebody else came between.
     async fn once(&self) -> Result<Option<bool>, occ::Error> {
         let failed = |source| occ::Error::Database { class: classify::<DB>(&source), source };
-        let mut tx = self.0.begin_with(DB::BEGIN_WRITE).await.map_err(failed)?;
+        let mut tx = begin(&self.0).await.map_err(failed)?;
         let read = Statement::new(READ_VERSION).bind(CODE).fetch_one::<DB>(&mut tx).await.map_err(failed)?;
         let (left, version) = (read.int(0).map_err(failed)?, read.int(1).map_err(failed)?);
         if left < 1 {
