@@ -33,8 +33,8 @@
 //!         Ok(())
 //!     }
 //!
-//!     // There is a statement for one, but the other form is as good here.
-//!     async fn apply_alone(&self, _: &mut SqliteConnection, _: &i64) -> Result<Option<i64>, BatchError> {
+//!     // One statement would do here, but a transaction is as good.
+//!     async fn apply_at_once(&self, _: &mut SqliteConnection, _: &[i64]) -> Result<Option<Vec<i64>>, BatchError> {
 //!         Ok(None)
 //!     }
 //!

@@ -27,12 +27,14 @@
 //! # fn main() {}
 //! ```
 
+mod at_once;
 mod beside;
 mod builder;
 mod counted;
 mod counting;
 mod decision;
 mod movement;
+mod short_way;
 mod sql;
 mod table;
 
@@ -64,8 +66,10 @@ use crate::error::Error;
 /// - Everything that [`Combiner`] says about failures, lost replies, limits and dropped callers.
 ///
 /// # Cost
-/// A batch is two statements between `BEGIN` and `COMMIT` on PostgreSQL (three after order ids were raced for), up to four on
-/// SQLite, however many movements, rows and ids it has. A batch in which everything is refused and nothing is to be kept is
+/// On PostgreSQL a batch without order ids is first tried as one statement, which applies it if every movement can be met and no
+/// row is locked; where that fails again and again it is tried less and less often. Else a batch is two statements between
+/// `BEGIN` and `COMMIT` on PostgreSQL (three after order ids were raced for), up to four on SQLite, however many movements,
+/// rows and ids it has. A batch in which everything is refused and nothing is to be kept is
 /// rolled back, which costs no write to disk.
 ///
 /// # What it does not

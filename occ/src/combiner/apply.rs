@@ -36,20 +36,23 @@ pub trait Apply<DB: CombinerSql>: Send + Sync + 'static {
         batch: &mut Batch<Self::Operation, Self::Answer>,
     ) -> impl Future<Output = Result<(), BatchError>> + Send;
 
-    /// Applies an operation that came alone in *one* statement, outside of a transaction, so that a single client pays no more
-    /// round trips than without a combiner. `None` has it applied in a transaction instead, as a batch of one: where there
-    /// is no such statement, or where it changed nothing. An error that tells that nothing was committed has the same effect;
-    /// one that leaves it open is resolved as [`Combiner`](super::Combiner) says, without
-    /// a transaction to look up.
+    /// Applies the operations of a batch at its first attempt in *one* statement, outside of a transaction, and answers all
+    /// of them in their order: one round trip, so that a single client pays no more than without a combiner. The statement
+    /// applies all of them or changes nothing.
+    ///
+    /// `None` has them applied in a transaction instead: where there is no such statement, or where it changed nothing. An
+    /// error that tells that nothing was committed has the same effect; one that leaves it open is resolved as
+    /// [`Combiner`](super::Combiner) says, without a transaction to look up. The statement must not wait for locks: nothing
+    /// bounds that wait.
     ///
     /// # Cancel safety
     /// The future is dropped when it exceeds its limit of time or the combiner is closed; whether the statement took effect is
     /// then unknown.
-    fn apply_alone(
+    fn apply_at_once(
         &self,
         connection: &mut DB::Connection,
-        operation: &Self::Operation,
-    ) -> impl Future<Output = Result<Option<Self::Answer>, BatchError>> + Send;
+        operations: &[Self::Operation],
+    ) -> impl Future<Output = Result<Option<Vec<Self::Answer>>, BatchError>> + Send;
 
     /// Whether applying `operation` once more, after it may or may not have been committed, has no further effect and
     /// answers as the first time: it carries an order id, or sets something to a value. Such an operation is never

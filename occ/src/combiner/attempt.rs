@@ -66,7 +66,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         connection: &mut Kept<DB>,
         batch: &mut Batch<A::Operation, A::Answer>,
     ) -> (Attempt, bool) {
-        if let Some(ended) = self.alone(connection, batch).await {
+        if let Some(ended) = self.at_once(connection, batch).await {
             return ended;
         }
         let (ending, attempt) = match self.bounded(self.applied(connection, batch)).await {
@@ -87,20 +87,19 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         (attempt, matches!(self.bounded(ending.rollback()).await, Ok(Ok(()))))
     }
 
-    /// An operation that came alone, in one statement. `None` if it is still to be applied.
-    async fn alone(
+    /// The first attempt, in one statement. `None` if the batch is still to be applied.
+    async fn at_once(
         &self,
         connection: &mut Kept<DB>,
         batch: &mut Batch<A::Operation, A::Answer>,
     ) -> Option<(Attempt, bool)> {
-        let [operation] = batch.operations() else { return None };
         if batch.attempt() > 1 {
             return None;
         }
-        let applying = AssertUnwindSafe(self.apply.apply_alone(&mut connection.connection, operation)).catch_unwind();
-        match self.bounded(applying).await {
-            Ok(Ok(Ok(Some(answer)))) => {
-                batch.answer(0, answer);
+        let applying = self.apply.apply_at_once(&mut connection.connection, batch.operations());
+        match self.bounded(AssertUnwindSafe(applying).catch_unwind()).await {
+            Ok(Ok(Ok(Some(answers)))) => {
+                batch.answer_each(answers);
                 Some((Attempt::Done, true))
             }
             Ok(Ok(Err(BatchError::Database { source }))) if classify::<DB>(&source).leaves_commit_unknown() => {

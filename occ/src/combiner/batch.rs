@@ -44,9 +44,13 @@ impl<O, A> Batch<O, A> {
     /// # Panics
     /// When there are not as many answers as operations.
     pub fn answer_all(&mut self, answers: impl IntoIterator<Item = A>) {
-        let answers: Vec<_> = answers.into_iter().map(Some).collect();
-        assert_eq!(answers.len(), self.operations.len(), "every operation has one answer");
-        self.answers = answers;
+        self.answer_each(answers);
+        assert_eq!(self.answers.len(), self.operations.len(), "every operation has one answer");
+    }
+
+    /// Whatever operations were applied without an answer have none.
+    pub(super) fn answer_each(&mut self, answers: impl IntoIterator<Item = A>) {
+        self.answers = answers.into_iter().map(Some).collect();
     }
 
     /// The answer given to the operation at `index`.

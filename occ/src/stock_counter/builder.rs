@@ -8,6 +8,7 @@ use sqlx::Pool;
 use super::StockCounter;
 use super::beside::{Beside, Nothing};
 use super::counting::Counting;
+use super::short_way::ShortWay;
 use super::sql::StockSql;
 use super::table::StockTable;
 use crate::combiner::{Combiner, CombinerBuilder, LimitError};
@@ -36,10 +37,11 @@ impl<DB: StockSql, B: Beside<DB>> StockCounterBuilder<DB, B> {
         self
     }
 
-    /// Gives every movement a transaction that can be looked up. Without this, a movement of one row that comes alone is one
-    /// statement, and if *its* reply is lost, only an order id tells whether it was applied; without one it is answered
-    /// [`Unknown`](crate::combiner::CombineError::Unknown). With it, a client that is alone waits for two to three round
-    /// trips more on PostgreSQL.
+    /// Gives every movement a transaction that can be looked up. Without this, a batch of which every movement can be met is
+    /// one statement on PostgreSQL, and so is a movement of one row that comes alone on every engine. If the reply to *that* is lost, only an
+    /// order id tells whether a movement was applied; without one it is answered
+    /// [`Unknown`](crate::combiner::CombineError::Unknown), as after a lost reply to an `UPDATE` of one's own. With it, every
+    /// batch takes three round trips more on PostgreSQL.
     pub const fn always_in_a_transaction(mut self) -> Self {
         self.takes_the_short_way = false;
         self
@@ -76,7 +78,8 @@ impl<DB: StockSql, B: Beside<DB>> StockCounterBuilder<DB, B> {
     ) -> Result<StockCounter<DB, B>, LimitError> {
         let texts = DB::texts(&self.table);
         let Self { floor, beside, takes_the_short_way, .. } = self;
-        let counting = Counting { texts, floor, beside, takes_the_short_way, database: PhantomData };
+        let short_way = ShortWay::new(takes_the_short_way);
+        let counting = Counting { texts, floor, beside, short_way, database: PhantomData };
         let combiner = limits(Combiner::builder(&self.pool, counting)).build()?;
         Ok(StockCounter { combiner })
     }

@@ -5,10 +5,12 @@ use std::marker::PhantomData;
 
 use sqlx::Transaction;
 
+use super::at_once::AtOnce;
 use super::beside::Beside;
 use super::counted::Counted;
 use super::decision::{Decision, decide};
 use super::movement::Movement;
+use super::short_way::ShortWay;
 use super::sql::{Locked, One, StockSql, Texts, Wanted, Writes};
 use crate::combiner::{Apply, Batch, BatchError};
 
@@ -18,8 +20,7 @@ pub struct Counting<DB, B> {
     pub(super) texts: Texts,
     pub(super) floor: i64,
     pub(super) beside: B,
-    /// Whether a movement of one row that comes alone may be one statement without a transaction.
-    pub(super) takes_the_short_way: bool,
+    pub(super) short_way: ShortWay,
     pub(super) database: PhantomData<fn() -> DB>,
 }
 
@@ -60,24 +61,37 @@ impl<DB: StockSql, B: Beside<DB>> Apply<DB> for Counting<DB, B> {
         Ok(())
     }
 
-    async fn apply_alone(
+    async fn apply_at_once(
         &self,
         connection: &mut DB::Connection,
-        movement: &Movement<B::Note>,
-    ) -> Result<Option<Counted>, BatchError> {
-        let [(key, delta)] = movement.changes() else { return Ok(None) };
-        if !self.takes_the_short_way {
+        movements: &[Movement<B::Note>],
+    ) -> Result<Option<Vec<Counted>>, BatchError> {
+        if !self.short_way.is_taken() {
             return Ok(None);
         }
-        let order = movement.order_id().map(|order_id| (order_id, movement.digest()));
-        let one = One { key, delta: *delta, floor: self.floor, order };
-        let is_moved = DB::move_one(connection, &self.texts, &one).await?;
-        Ok(is_moved.then_some(Counted::Applied))
+        let moved = match one_row_of(movements, self.floor) {
+            Some(one) => DB::move_one(connection, &self.texts, &one).await?,
+            None => match AtOnce::of(movements, self.floor) {
+                Some(at_once) => DB::move_at_once(connection, &self.texts, &at_once).await?,
+                None => None,
+            },
+        };
+        let Some(is_moved) = moved else { return Ok(None) };
+        self.short_way.led(is_moved);
+        Ok(is_moved.then(|| vec![Counted::Applied; movements.len()]))
     }
 
     fn absorbs_repeats(&self, operation: &Movement<B::Note>) -> bool {
         operation.order_id().is_some()
     }
+}
+
+/// A movement of one row that came alone.
+fn one_row_of<N>(movements: &[Movement<N>], floor: i64) -> Option<One<'_>> {
+    let [movement] = movements else { return None };
+    let [(key, delta)] = movement.changes() else { return None };
+    let order = movement.order_id().map(|order_id| (order_id, movement.digest()));
+    Some(One { key, delta: *delta, floor, order })
 }
 
 impl Wanted {

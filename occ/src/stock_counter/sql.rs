@@ -6,6 +6,7 @@ use std::sync::Arc;
 use leastlock_core::Row;
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
+use super::at_once::AtOnce;
 use super::counted::Counted;
 use super::decision::Found;
 use super::table::StockTable;
@@ -39,13 +40,21 @@ pub trait StockSql: CombinerSql {
     ) -> impl Future<Output = Result<Locked, BatchError>> + Send;
 
     /// Moves one row, and stores the answer if there is an order id, in one statement and no transaction; answers whether it
-    /// did. It need not, whatever the reason.
+    /// did. It need not, whatever the reason. `None` where there is no such statement.
     #[doc(hidden)]
     fn move_one(
         connection: &mut Self::Connection,
         texts: &Texts,
         one: &One<'_>,
-    ) -> impl Future<Output = Result<bool, BatchError>> + Send;
+    ) -> impl Future<Output = Result<Option<bool>, BatchError>> + Send;
+
+    /// Moves all rows of a batch, or none, in one statement and no transaction; answers as [`move_one`](Self::move_one).
+    #[doc(hidden)]
+    fn move_at_once(
+        connection: &mut Self::Connection,
+        texts: &Texts,
+        batch: &AtOnce,
+    ) -> impl Future<Output = Result<Option<bool>, BatchError>> + Send;
 
     /// Changes rows that are locked, and stores answers.
     #[doc(hidden)]
@@ -65,6 +74,8 @@ pub struct Texts {
     move_and_store: SqlStr,
     move_one: SqlStr,
     move_one_and_store: Option<SqlStr>,
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only where a round trip costs anything"))]
+    move_at_once: Option<SqlStr>,
 }
 
 /// A movement of one row that came alone.

@@ -77,7 +77,7 @@ impl<DB: CombinerSql> Apply<DB> for Append {
         Ok(())
     }
 
-    async fn apply_alone(&self, _: &mut DB::Connection, _: &i64) -> Result<Option<Place>, BatchError> {
+    async fn apply_at_once(&self, _: &mut DB::Connection, _: &[i64]) -> Result<Option<Vec<Place>>, BatchError> {
         Ok(None)
     }
 

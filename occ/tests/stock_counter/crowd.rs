@@ -68,7 +68,11 @@ impl Apply<Postgres> for LocksAsTheyCome {
         Ok(())
     }
 
-    async fn apply_alone(&self, _: &mut sqlx::PgConnection, _: &&'static str) -> Result<Option<()>, BatchError> {
+    async fn apply_at_once(
+        &self,
+        _: &mut sqlx::PgConnection,
+        _: &[&'static str],
+    ) -> Result<Option<Vec<()>>, BatchError> {
         Ok(None)
     }
 
@@ -217,6 +221,14 @@ pub(crate) async fn o19_a_lost_reply_is_resolved_by_the_order_id(database: TestD
     proxy.fired(2, LIMIT).await;
     assert_eq!(database.int("SELECT units FROM stock WHERE code = '85123A'").await, 3);
 
+    // A batch that was one statement.
+    proxy.swallow_reply_to(postgres::once(|sql: &str| sql.contains("bool_and(is_met)")), Then::Cut);
+    let both = take("85123a", 1).and_take("22423", 1).expect("it is within bounds");
+    let without = timeout(LIMIT, counter.submit(both.clone())).await.expect("an answer");
+    assert!(matches!(without, Err(CombineError::Unknown)), "{without:?}");
+    proxy.fired(3, LIMIT).await;
+    assert_eq!(database.int("SELECT units FROM stock WHERE code = '85123a'").await, 6);
+
     // In a batch of which nothing can be looked up: only what has an order id is known.
     let mut lost_commits = postgres::once(postgres::is_commit());
     proxy.swallow_reply_to(move |sql| lost_commits(sql) || sql.contains("pg_xact_status"), Then::Cut);
@@ -228,7 +240,7 @@ pub(crate) async fn o19_a_lost_reply_is_resolved_by_the_order_id(database: TestD
     let with = timeout(LIMIT, with.expect("room")).await.expect("an answer");
     assert_eq!(with.expect("its id tells"), Counted::Applied);
     let without = timeout(LIMIT, without.expect("room")).await.expect("an answer");
-    proxy.fired(3, LIMIT).await;
+    proxy.fired(4, LIMIT).await;
     // They were in one batch or in two; only the batch whose reply was lost is in doubt.
     assert!(matches!(without, Err(CombineError::Unknown) | Ok(Counted::Applied)), "{without:?}");
     assert_eq!(database.int("SELECT units FROM stock WHERE code = '85123A'").await, 1, "each was applied once");
@@ -247,4 +259,32 @@ pub(crate) async fn a_locked_row_sends_a_movement_that_came_alone_the_long_way(d
     somebody.commit().await.expect("the commit");
     let answer = timeout(LIMIT, waiting).await.expect("it ends").expect("no panic");
     assert_eq!(answer.expect("an answer"), Counted::Applied, "it saw what it had waited for");
+}
+
+pub(crate) async fn o19_a_batch_in_a_transaction_of_its_own_is_looked_up(database: TestDatabase<Postgres>) {
+    let database = stock(database).await;
+    let proxy = FaultProxy::to_postgres(&database.url).await;
+    let pool = Postgres::connect(&postgres::through(&proxy, &database.url)).await;
+    let counter =
+        StockCounter::builder(&pool, &table()).always_in_a_transaction().build().expect("the limits are right");
+    proxy.swallow_reply_to(postgres::once(postgres::is_commit()), Then::Cut);
+    let both = take("85123A", 1).and_take("85123a", 1).expect("it is within bounds");
+    let answer = timeout(LIMIT, counter.submit(both)).await.expect("an answer");
+    proxy.fired(1, LIMIT).await;
+    assert_eq!(answer.expect("it was looked up"), Counted::Applied);
+    assert_eq!(database.int("SELECT sum(units)::bigint FROM stock WHERE code ILIKE '85123A'").await, 4 + 6);
+}
+
+pub(crate) async fn a_row_whose_change_is_suppressed_keeps_the_whole_movement_back(database: TestDatabase<Postgres>) {
+    let database = stock(database).await;
+    database.execute("CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'").await;
+    database
+        .execute(
+            "CREATE TRIGGER keep BEFORE UPDATE ON stock FOR EACH ROW WHEN (OLD.code = '22423') EXECUTE FUNCTION keep()",
+        )
+        .await;
+    let both = || take("85123A", 1).and_take("22423", 1).expect("it is within bounds");
+    let answer = timeout(LIMIT, counter(&database.pool).submit(both())).await.expect("an answer");
+    assert!(matches!(answer, Err(CombineError::Failed { .. })), "{answer:?}");
+    assert_eq!(database.int("SELECT units FROM stock WHERE code = '85123A'").await, 5, "half of it was kept");
 }

@@ -29,6 +29,8 @@ mod many {
         o18_two_combiners_with_the_same_order_ids_answer_alike,
         o18_a_deadlock_with_a_plain_transaction_is_retried,
         o19_a_lost_reply_is_resolved_by_the_order_id,
+        o19_a_batch_in_a_transaction_of_its_own_is_looked_up,
+        a_row_whose_change_is_suppressed_keeps_the_whole_movement_back,
         a_locked_row_sends_a_movement_that_came_alone_the_long_way,
     );
 }

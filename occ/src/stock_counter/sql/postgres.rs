@@ -1,10 +1,11 @@
-//! PostgreSQL: arrays, and two statements a batch.
+//! PostgreSQL: arrays, and one statement or two a batch.
 
 use leastlock_core::Statement;
 use sqlx::Postgres;
 
 use super::{Locked, One, StockSql, Texts, Wanted, Writes, Written, built};
 use crate::combiner::BatchError;
+use crate::stock_counter::at_once::AtOnce;
 use crate::stock_counter::decision::Found;
 use crate::stock_counter::table::StockTable;
 
@@ -14,6 +15,7 @@ const RECALL: &str = include_str!("../../../sql/postgres/recall.sql");
 const MOVE: &str = include_str!("../../../sql/postgres/move_stock.sql");
 const MOVE_AND_STORE: &str = include_str!("../../../sql/postgres/move_stock_and_store.sql");
 const MOVE_ONE: &str = include_str!("../../../sql/postgres/move_one.sql");
+const MOVE_AT_ONCE: &str = include_str!("../../../sql/postgres/move_at_once.sql");
 const MOVE_ONE_AND_STORE: &str = include_str!("../../../sql/postgres/move_one_and_store.sql");
 
 impl StockSql for Postgres {
@@ -27,6 +29,7 @@ impl StockSql for Postgres {
             move_and_store: built(table, MOVE_AND_STORE),
             move_one: built(table, MOVE_ONE),
             move_one_and_store: Some(built(table, MOVE_ONE_AND_STORE)),
+            move_at_once: Some(built(table, MOVE_AT_ONCE)),
         }
     }
 
@@ -56,16 +59,31 @@ impl StockSql for Postgres {
         Ok(Locked(found))
     }
 
-    async fn move_one(connection: &mut Self::Connection, texts: &Texts, one: &One<'_>) -> Result<bool, BatchError> {
+    async fn move_one(
+        connection: &mut Self::Connection,
+        texts: &Texts,
+        one: &One<'_>,
+    ) -> Result<Option<bool>, BatchError> {
         let statement = match (one.order, &texts.move_one_and_store) {
             (None, _) => Statement::new(texts.move_one.clone()).bind(one.key).bind(one.delta).bind(one.floor),
             (Some((order_id, digest)), Some(text)) => {
                 let both = Statement::new(text.clone()).bind(one.key).bind(one.delta).bind(one.floor);
                 both.bind(order_id).bind(digest)
             }
-            (Some(_), None) => return Ok(false),
+            (Some(_), None) => return Ok(None),
         };
-        Ok(statement.execute::<Self>(connection).await? == 1)
+        Ok(Some(statement.execute::<Self>(connection).await? == 1))
+    }
+
+    async fn move_at_once(
+        connection: &mut Self::Connection,
+        texts: &Texts,
+        batch: &AtOnce,
+    ) -> Result<Option<bool>, BatchError> {
+        let Some(text) = &texts.move_at_once else { return Ok(None) };
+        let statement = Statement::new(text.clone()).bind(&batch.keys[..]).bind(&batch.deltas[..]);
+        let row = statement.bind(&batch.least[..]).bind(&batch.most[..]).fetch_one::<Self>(connection).await?;
+        Ok(Some(row.int(0)? > 0))
     }
 
     async fn write(connection: &mut Self::Connection, texts: &Texts, writes: &Writes) -> Result<Written, BatchError> {

@@ -6,6 +6,7 @@ use sqlx::{SqlStr, Sqlite};
 
 use super::{Locked, One, StockSql, Texts, Wanted, Writes, Written, built};
 use crate::combiner::BatchError;
+use crate::stock_counter::at_once::AtOnce;
 use crate::stock_counter::decision::Found;
 use crate::stock_counter::table::StockTable;
 
@@ -27,6 +28,7 @@ impl StockSql for Sqlite {
             move_and_store: SqlStr::from_static(STORE),
             move_one: built(table, MOVE_ONE),
             move_one_and_store: None,
+            move_at_once: None,
         }
     }
 
@@ -46,16 +48,28 @@ impl StockSql for Sqlite {
         Ok(Locked(found))
     }
 
-    async fn move_one(connection: &mut Self::Connection, texts: &Texts, one: &One<'_>) -> Result<bool, BatchError> {
+    async fn move_one(
+        connection: &mut Self::Connection,
+        texts: &Texts,
+        one: &One<'_>,
+    ) -> Result<Option<bool>, BatchError> {
         let statement = match (one.order, &texts.move_one_and_store) {
             (None, _) => Statement::new(texts.move_one.clone()).bind(one.key).bind(one.delta).bind(one.floor),
             (Some((order_id, digest)), Some(text)) => {
                 let both = Statement::new(text.clone()).bind(one.key).bind(one.delta).bind(one.floor);
                 both.bind(order_id).bind(digest)
             }
-            (Some(_), None) => return Ok(false),
+            (Some(_), None) => return Ok(None),
         };
-        Ok(statement.execute::<Self>(connection).await? == 1)
+        Ok(Some(statement.execute::<Self>(connection).await? == 1))
+    }
+
+    async fn move_at_once(
+        _connection: &mut Self::Connection,
+        _texts: &Texts,
+        _batch: &AtOnce,
+    ) -> Result<Option<bool>, BatchError> {
+        Ok(None)
     }
 
     async fn write(connection: &mut Self::Connection, texts: &Texts, writes: &Writes) -> Result<Written, BatchError> {
