@@ -4,7 +4,7 @@ use leastlock::occ::{Conflict, Version, Versioned};
 use sqlx::SqlitePool;
 
 #[derive(Clone, Versioned)]
-#[versioned(table = "account", key = "id", version = "version", crate = "leastlock::occ")]
+#[versioned(table = "account", key = "id", version = "version")]
 struct Account {
     id: String,
     balance: i64,

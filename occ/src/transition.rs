@@ -41,7 +41,7 @@ use crate::version::Version;
 /// | `version = "version"` | the version column, if the table has one: every transition raises it, so values that were loaded before it are stale |
 /// | `history = "order_history"` | a table that gets a row for every transition, in the same transaction: columns named like the key, `from_state` and `to_state`; give others, such as a time or a number, defaults |
 /// | `integer` | states are stored as integers; as text otherwise |
-/// | `crate = "leastlock::occ"` | where the generated code finds this crate |
+/// | `crate = "prelude::occ"` | where the generated code finds this crate. Needed only if it is seen through a crate of your own: as `leastlock-occ`, or in the facade `leastlock`, it is found under whatever name `Cargo.toml` gives it |
 ///
 /// | attribute on a variant | meaning |
 /// |---|---|

@@ -137,7 +137,7 @@ mod tests {
 
     fn stock() -> Model {
         let model = Model::parse(&parse_quote! {
-            #[versioned(table = "stock", key("warehouse", "code"), version = "version")]
+            #[versioned(table = "stock", key("warehouse", "code"), version = "version", crate = "leastlock_occ")]
             struct Stock {
                 warehouse: String,
                 code: String,

@@ -6,10 +6,12 @@
 //! | `sql` | the five statements of one versioned row |
 //! | `bulk` | the statements for many of them |
 //! | `expand` | the generated code |
+//! | `library` | where the generated code finds the library |
 //! | `transition` | the same three for the state machine in an enum |
 
 mod bulk;
 mod expand;
+mod library;
 mod model;
 mod sql;
 mod transition;

@@ -5,6 +5,8 @@ use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitStr, Path, Result, Token, Type, Visibility};
 
+use crate::library;
+
 /// A struct that stands for a row.
 pub(crate) struct Model {
     pub(crate) name: Ident,
@@ -116,7 +118,7 @@ impl StructAttributes {
             return Err(missing("key = \"…\""));
         }
         Ok(Self {
-            library: library.unwrap_or_else(|| syn::parse_quote!(::leastlock_occ)),
+            library: library.map_or_else(|| library::find(input.ident.span()), Ok)?,
             table: table.ok_or_else(|| missing("table = \"…\""))?,
             key,
             version: version.ok_or_else(|| missing("version = \"…\""))?,

@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn every_statement_that_writes_checks_key_and_version() {
         let model = Model::parse(&parse_quote! {
-            #[versioned(table = "shop.order", key("warehouse", "code"), version = "version")]
+            #[versioned(table = "shop.order", key("warehouse", "code"), version = "version", crate = "leastlock_occ")]
             struct Stock {
                 code: String,
                 #[versioned(column = "on_hand")]
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn mysql_binds_the_same_values_in_the_same_order() {
         let model = Model::parse(&parse_quote! {
-            #[versioned(table = "shop.order", key("warehouse", "code"), version = "version")]
+            #[versioned(table = "shop.order", key("warehouse", "code"), version = "version", crate = "leastlock_occ")]
             struct Stock { code: String, units: i64, warehouse: String, version: i64 }
         });
         let model = model.unwrap_or_else(|error| panic!("{error}"));
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_row_of_key_and_version_only_has_its_version_raised() {
         let model = Model::parse(&parse_quote! {
-            #[versioned(table = "gate", key = "name", version = "version")]
+            #[versioned(table = "gate", key = "name", version = "version", crate = "leastlock_occ")]
             struct Gate { name: String, version: i64 }
         });
         let sql = Statements::standard(&model.unwrap_or_else(|error| panic!("{error}")));

@@ -7,6 +7,7 @@ use syn::{
     Attribute, Data, DeriveInput, Error, Expr, ExprLit, Fields, Ident, Lit, LitStr, Path, Result, Token, Variant,
 };
 
+use crate::library;
 use crate::model::{Table, check_identifier, once};
 
 mod expand;
@@ -60,7 +61,7 @@ impl Machine {
         Ok(Self {
             name: input.ident.clone(),
             visibility: input.vis.clone(),
-            library: attributes.library.unwrap_or_else(|| syn::parse_quote!(::leastlock_occ)),
+            library: attributes.library.map_or_else(|| library::find(input.ident.span()), Ok)?,
             table: attributes.table.ok_or_else(|| missing("table = \"…\""))?,
             key: attributes.key.ok_or_else(|| missing("key = \"…\""))?,
             state: attributes.state.ok_or_else(|| missing("state = \"…\""))?,

@@ -73,7 +73,8 @@ mod tests {
     #[test]
     fn an_advance_is_conditional_on_the_old_state() {
         let machine = Machine::parse(&parse_quote! {
-            #[transition(table = "shop.orders", key = "id", state = "state", version = "version", history = "log", integer)]
+            #[transition(table = "shop.orders", key = "id", state = "state", version = "version", history = "log")]
+            #[transition(integer, crate = "leastlock_occ")]
             enum State { #[transition(initial, to(Paid))] Placed = 1, Paid = 2 }
         });
         let machine = machine.unwrap_or_else(|error| panic!("{error}"));
