@@ -71,6 +71,7 @@
 //! | [`transition`] | [`Transition`]: a state machine in a column, and the derive macro |
 //! | `etag` (feature `http`) | a version as an entity tag, and the conditions on it |
 //! | `retry` | [`Retry`]: a whole unit of work again, when it met another one |
+//! | `metrics` (feature `metrics`) | what retries and combiners measure: names, units, labels |
 //! | [`combiner`] | [`Combiner`](combiner::Combiner): operations of many callers in one transaction a batch |
 //! | `stock_counter` | [`StockCounter`]: units taken and given back, never below a floor, by a combiner |
 //! | `migrations` | [`MIGRATIONS`]: the tables that only a counter needs |
@@ -90,6 +91,9 @@ mod error;
 pub mod etag;
 mod guarded;
 mod insert_once;
+mod measure;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod migrations;
 mod retry;
 pub mod row;
@@ -111,7 +115,7 @@ pub use crate::error::Error;
 pub use crate::guarded::{BoundedQuery, Guarded, GuardedQuery, guarded};
 pub use crate::insert_once::{InsertOnce, Insertion, insert_once};
 pub use crate::migrations::MIGRATIONS;
-pub use crate::retry::{Attempt, Attempts, Committed, MayConflict, Retry, RetryError};
+pub use crate::retry::{Attempt, Attempts, Committed, ConflictClass, MayConflict, Retry, RetryError};
 pub use crate::stock_counter::{
     Beside, Counted, IdentifierError, Movement, MovementError, Nothing, StockCounter, StockCounterBuilder, StockSql,
     StockTable,

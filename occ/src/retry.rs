@@ -9,10 +9,12 @@ use crate::error::Error;
 
 pub use attempt::{Attempt, Committed};
 pub use attempts::Attempts;
+pub use conflict_class::ConflictClass;
 pub use outcome::{MayConflict, RetryError};
 
 mod attempt;
 mod attempts;
+mod conflict_class;
 mod outcome;
 
 tokio::task_local! {
@@ -47,7 +49,7 @@ tokio::task_local! {
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use leastlock_core::Dialect;
-/// use leastlock_occ::{Attempt, Conflict, MayConflict, Retry, Version, Versioned};
+/// use leastlock_occ::{Attempt, Conflict, ConflictClass, MayConflict, Retry, Version, Versioned};
 ///
 /// #[derive(Clone, Versioned)]
 /// #[versioned(table = "account", key = "id", version = "version")]
@@ -68,11 +70,11 @@ tokio::task_local! {
 /// }
 ///
 /// impl<DB: Dialect> MayConflict<DB> for PayError {
-///     fn is_conflict(&self) -> bool {
+///     fn conflict(&self) -> Option<ConflictClass> {
 ///         match self {
-///             Self::NoAccount => false,
-///             Self::Conflict(conflict) => MayConflict::<DB>::is_conflict(conflict),
-///             Self::Database(error) => MayConflict::<DB>::is_conflict(error),
+///             Self::NoAccount => None,
+///             Self::Conflict(conflict) => MayConflict::<DB>::conflict(conflict),
+///             Self::Database(error) => MayConflict::<DB>::conflict(error),
 ///         }
 ///     }
 /// }

@@ -14,6 +14,7 @@ use super::committer::Committer;
 use super::error::BatchError;
 use super::kept::Kept;
 use super::sql::CombinerSql;
+use crate::measure;
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         }
         let (ending, attempt) = match self.bounded(self.applied(connection, batch)).await {
             Ok(Applied::ToCommit(tx)) => {
-                return match self.bounded(tx.commit()).await {
+                return match measure::commit(self.bounded(tx.commit())).await {
                     Ok(Ok(())) => (Attempt::Done, true),
                     Ok(Err(error)) if !classify::<DB>(&error).leaves_commit_unknown() => {
                         (Attempt::RolledBack(error.into()), false)

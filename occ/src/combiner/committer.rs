@@ -15,6 +15,7 @@ use super::group::Group;
 use super::kept::{Begins, Kept};
 use super::queue::{Arrivals, Ending};
 use super::sql::CombinerSql;
+use crate::measure::{self, BatchAttempt};
 
 /// Takes what has arrived, applies it, answers it, and begins again.
 pub(super) struct Committer<DB: CombinerSql, A: Apply<DB>> {
@@ -47,6 +48,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
             if gathered.is_empty() {
                 return;
             }
+            measure::batch_taken(gathered.len());
             let mut work = Work::from([Group::of(gathered.drain(..))]);
             while let Some(group) = work.pop_front() {
                 self.settle(group, &mut connection, &mut work).await;
@@ -64,8 +66,12 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         if !group.prepare() {
             return;
         }
+        let measured = BatchAttempt::begin();
         match self.attempt(connection, &mut group.batch).await {
-            Attempt::Done => group.answer(),
+            Attempt::Done => {
+                measured.committed();
+                group.answer();
+            }
             Attempt::BrokenOff => group.fail(&CombineError::Closed),
             Attempt::RolledBack(error) => self.rolled_back(group, error, work).await,
             Attempt::Unanswered => {
@@ -79,6 +85,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
                         if self.ending.halt.is_cancelled() || again.failed >= self.limits.attempts {
                             again.fail(&CombineError::Unknown);
                         } else {
+                            measure::batch_repeated(again.len());
                             work.push_front(again);
                         }
                     }
@@ -99,6 +106,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         tracing::debug!(target: "leastlock_occ", operations = group.len(), attempt = group.failed, ?remedy, "a batch was rolled back");
         match remedy {
             Remedy::Isolate | Remedy::IsolateThenTryAgain if group.len() > 1 => {
+                measure::batch_split();
                 let [earlier, later] = group.split();
                 work.push_front(later);
                 work.push_front(earlier);
@@ -112,7 +120,10 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
                     _ => self.limits.backoff.delay(group.failed - 1),
                 };
                 match self.ending.halt.run_until_cancelled(tokio::time::sleep(pause)).await {
-                    Some(()) => work.push_front(group),
+                    Some(()) => {
+                        measure::batch_retried::<DB>(&error);
+                        work.push_front(group);
+                    }
                     None => group.fail(&CombineError::Closed),
                 }
             }

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use super::batch::Batch;
 use super::error::{BatchError, CombineError};
 use super::queue::{Queued, Reply};
+use crate::measure::{self, Waiting};
 
 /// A batch and where its answers go.
 pub(super) struct Group<O, A> {
@@ -21,7 +22,11 @@ pub(super) struct Group<O, A> {
 
 impl<O, A> Group<O, A> {
     pub(super) fn of(queued: impl IntoIterator<Item = Queued<O, A>>) -> Self {
-        let (operations, replies) = queued.into_iter().map(|queued| (queued.operation, queued.reply)).unzip();
+        let parts = |queued: Queued<O, A>| {
+            queued.waiting.end();
+            (queued.operation, queued.reply)
+        };
+        let (operations, replies) = queued.into_iter().map(parts).unzip();
         Self { batch: Batch::of(operations), replies, failed: 0, is_doubtful: false }
     }
 
@@ -67,6 +72,7 @@ impl<O, A> Group<O, A> {
     /// Tells every caller that it has none.
     pub(super) fn fail(self, error: &CombineError) {
         let error = if self.is_doubtful { &CombineError::Unknown } else { error };
+        measure::unanswered(self.len(), error);
         for reply in self.replies {
             let _ = reply.send(Err(error.clone()));
         }
@@ -80,7 +86,8 @@ impl<O, A> Group<O, A> {
     fn take(&mut self) -> impl Iterator<Item = Queued<O, A>> + use<O, A> {
         let batch = std::mem::replace(&mut self.batch, Batch::of(Vec::new()));
         let replies = std::mem::take(&mut self.replies);
-        batch.into_operations().into_iter().zip(replies).map(|(operation, reply)| Queued { operation, reply })
+        let queued = |(operation, reply)| Queued { operation, reply, waiting: Waiting::over() };
+        batch.into_operations().into_iter().zip(replies).map(queued)
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::error::CombineError;
+use crate::measure::{self, Waiting};
 
 /// The answer of an operation that is queued. Dropping it while the operation is queued withdraws the operation.
 ///
@@ -25,12 +26,13 @@ pub(super) type Reply<A> = Result<A, CombineError>;
 pub(super) struct Queued<O, A> {
     pub(super) operation: O,
     pub(super) reply: oneshot::Sender<Reply<A>>,
+    pub(super) waiting: Waiting,
 }
 
 impl<O, A> Queued<O, A> {
     pub(super) fn new(operation: O) -> (Self, Pending<A>) {
         let (sender, reply) = oneshot::channel();
-        (Self { operation, reply: sender }, Pending { reply })
+        (Self { operation, reply: sender, waiting: Waiting::begin() }, Pending { reply })
     }
 }
 
@@ -38,9 +40,12 @@ impl<A> Future for Pending<A> {
     type Output = Result<A, CombineError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // A reply that can no longer come: the runtime ended under the committer.
         let reply = ready!(Pin::new(&mut self.reply).poll(context));
-        Poll::Ready(reply.unwrap_or(Err(CombineError::Unknown)))
+        Poll::Ready(reply.unwrap_or_else(|_| {
+            // A reply that can no longer come: the runtime ended under the committer.
+            measure::unanswered(1, &CombineError::Unknown);
+            Err(CombineError::Unknown)
+        }))
     }
 }
 

@@ -11,6 +11,7 @@ use super::attempt::{Attempt, Committed};
 use super::outcome::{MayConflict, RetryError};
 use super::{IN_UNIT, Retry};
 use crate::error::Error;
+use crate::measure::{self, Limit, UnitOfWork};
 
 /// The attempts of one unit of work, made by [`Retry::start`].
 #[must_use = "nothing is attempted until `next` is called"]
@@ -19,12 +20,13 @@ pub struct Attempts<DB: Dialect, E> {
     pool: Pool<DB>,
     started: Option<Instant>,
     made: u32,
+    measured: UnitOfWork,
     error: PhantomData<fn() -> E>,
 }
 
 impl<DB: Dialect, E: MayConflict<DB> + From<Error>> Attempts<DB, E> {
     pub(super) fn new(retry: Retry, pool: Pool<DB>) -> Self {
-        Self { retry, pool, started: None, made: 0, error: PhantomData }
+        Self { retry, pool, started: None, made: 0, measured: UnitOfWork::default(), error: PhantomData }
     }
 
     /// Begins the next attempt, after a wait if it is not the first. A `BEGIN` that meets a conflict (SQLite's write lock)
@@ -42,6 +44,7 @@ impl<DB: Dialect, E: MayConflict<DB> + From<Error>> Attempts<DB, E> {
         loop {
             self.wait().await;
             self.made = self.made.saturating_add(1);
+            self.measured.attempted();
             let begun = match self.retry.begin {
                 None => begin(&self.pool).await,
                 Some(statement) => begin_with(&self.pool, statement).await,
@@ -60,7 +63,10 @@ impl<DB: Dialect, E: MayConflict<DB> + From<Error>> Attempts<DB, E> {
     /// reached.
     pub fn settle<T>(&mut self, outcome: Result<Committed<T>, E>) -> Result<Option<T>, RetryError<E>> {
         match outcome {
-            Ok(Committed(value)) => Ok(Some(value)),
+            Ok(Committed(value)) => {
+                self.measured.committed();
+                Ok(Some(value))
+            }
             Err(error) => self.go_on_after(error).map(|()| None),
         }
     }
@@ -73,15 +79,22 @@ impl<DB: Dialect, E: MayConflict<DB> + From<Error>> Attempts<DB, E> {
         }
     }
 
-    fn go_on_after(&self, error: E) -> Result<(), RetryError<E>> {
-        if !error.is_conflict() {
+    fn go_on_after(&mut self, error: E) -> Result<(), RetryError<E>> {
+        let Some(conflict) = error.conflict() else {
+            self.measured.failed();
             return Err(RetryError::Failed(error));
-        }
+        };
         let elapsed = self.started.map(|started| started.elapsed()).unwrap_or_default();
-        if self.made >= self.retry.attempts || elapsed >= self.retry.within {
-            return Err(RetryError::Exhausted { attempts: self.made, elapsed, last: error });
-        }
-        Ok(())
+        let limit = if self.made >= self.retry.attempts {
+            Limit::Attempts
+        } else if elapsed >= self.retry.within {
+            Limit::Time
+        } else {
+            measure::unit_retried(conflict);
+            return Ok(());
+        };
+        self.measured.exhausted(limit);
+        Err(RetryError::Exhausted { attempts: self.made, elapsed, last: error })
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leastlock_core::{Dialect, classify};
 
+use super::conflict_class::ConflictClass;
 use crate::conflict::Conflict;
 use crate::error::Error;
 use crate::transition::{StateConflict, Transition};
@@ -11,36 +12,42 @@ use crate::transition::{StateConflict, Transition};
 /// An error of a unit of work on `DB`, which may be a conflict with another one.
 ///
 /// # Contract
-/// [`is_conflict`](Self::is_conflict) is true only if nothing was committed and a rerun can see what stood against it: a
-/// [`Conflict`], or an error of sqlx's or of this crate of which its own `is_conflict` says so. It is never true for a lost
+/// [`conflict`](Self::conflict) answers one only if nothing was committed and a rerun can see what stood against it: for a
+/// [`Conflict`], or an error of sqlx's or of this crate of which its own `conflict` says so. It is never one for a lost
 /// connection, a time-out, or [`Error::CommitUnknown`].
 pub trait MayConflict<DB: Dialect> {
-    /// Whether running the whole unit of work again, in a fresh transaction, is the answer to it.
-    fn is_conflict(&self) -> bool;
+    /// The conflict that it is, if running the whole unit of work again, in a fresh transaction, is the answer to it.
+    fn conflict(&self) -> Option<ConflictClass>;
 }
 
 impl<DB: Dialect> MayConflict<DB> for Conflict {
-    fn is_conflict(&self) -> bool {
-        true
+    fn conflict(&self) -> Option<ConflictClass> {
+        Some(ConflictClass::Version)
     }
 }
 
 /// A rerun reads the state again, and may find that it has nothing left to do.
 impl<DB: Dialect, S: Transition> MayConflict<DB> for StateConflict<S> {
-    fn is_conflict(&self) -> bool {
-        true
+    fn conflict(&self) -> Option<ConflictClass> {
+        Some(match self {
+            Self::Stale { .. } => ConflictClass::Version,
+            Self::State { .. } | Self::Gone => ConflictClass::State,
+        })
     }
 }
 
 impl<DB: Dialect> MayConflict<DB> for Error {
-    fn is_conflict(&self) -> bool {
-        matches!(self, Self::Database { class, .. } if class.is_conflict())
+    fn conflict(&self) -> Option<ConflictClass> {
+        match self {
+            Self::Database { class, .. } => ConflictClass::of(*class),
+            _ => None,
+        }
     }
 }
 
 impl<DB: Dialect> MayConflict<DB> for sqlx::Error {
-    fn is_conflict(&self) -> bool {
-        classify::<DB>(self).is_conflict()
+    fn conflict(&self) -> Option<ConflictClass> {
+        ConflictClass::of(classify::<DB>(self))
     }
 }
 

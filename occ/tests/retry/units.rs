@@ -1,7 +1,7 @@
 //! The rows, and the errors that units of work end with.
 
 use leastlock_core::{Dialect, Engine};
-use leastlock_occ::{Conflict, Error, MayConflict, Version, Versioned};
+use leastlock_occ::{Conflict, ConflictClass, Error, MayConflict, Version, Versioned};
 use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 
@@ -71,11 +71,11 @@ pub(crate) enum PayError {
 }
 
 impl<DB: Dialect> MayConflict<DB> for PayError {
-    fn is_conflict(&self) -> bool {
+    fn conflict(&self) -> Option<ConflictClass> {
         match self {
-            Self::Conflict(conflict) => MayConflict::<DB>::is_conflict(conflict),
-            Self::Database(error) => MayConflict::<DB>::is_conflict(error),
-            Self::GaveUp => false,
+            Self::Conflict(conflict) => MayConflict::<DB>::conflict(conflict),
+            Self::Database(error) => MayConflict::<DB>::conflict(error),
+            Self::GaveUp => None,
         }
     }
 }
@@ -93,9 +93,9 @@ macro_rules! double {
         }
 
         impl<DB: Dialect> MayConflict<DB> for $name {
-            fn is_conflict(&self) -> bool {
-                let judge: fn(&PayError) -> bool = $is_conflict;
-                judge(&self.0)
+            fn conflict(&self) -> Option<ConflictClass> {
+                let is_conflict: fn(&PayError) -> bool = $is_conflict;
+                is_conflict(&self.0).then_some(ConflictClass::Other)
             }
         }
     };

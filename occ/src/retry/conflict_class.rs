@@ -1,0 +1,73 @@
+//! What kind of conflict a unit of work met.
+
+use leastlock_core::ErrorClass;
+
+/// What kind of conflict a unit of work met. All are answered by running it again; they are told apart because they say
+/// different things about the rows: many of [`Version`](Self::Version) mean a hot row, of [`Deadlock`](Self::Deadlock) that two
+/// units lock in different orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConflictClass {
+    /// A row has another version than was loaded, or is gone ([`Conflict`](crate::Conflict)).
+    Version,
+    /// A row is in another state than was expected, or has none because it is gone ([`StateConflict`](crate::StateConflict)).
+    State,
+    /// The isolation level found it ([`ErrorClass::SerializationFailure`]).
+    SerializationFailure,
+    /// The engine ended this transaction to let another one go on ([`ErrorClass::Deadlock`]).
+    Deadlock,
+    /// SQLite's one write lock was taken ([`ErrorClass::Busy`]).
+    Busy,
+    /// One that the application has found by itself.
+    Other,
+}
+
+impl ConflictClass {
+    /// The conflict that a database error is, if it is one ([`ErrorClass::is_conflict`]).
+    #[must_use]
+    pub const fn of(class: ErrorClass) -> Option<Self> {
+        match class {
+            ErrorClass::SerializationFailure => Some(Self::SerializationFailure),
+            ErrorClass::Deadlock => Some(Self::Deadlock),
+            ErrorClass::Busy => Some(Self::Busy),
+            class if class.is_conflict() => Some(Self::Other),
+            _ => None,
+        }
+    }
+
+    /// As a word that stays the same: in metrics it is the label `class`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Version => "version_conflict",
+            Self::State => "state_conflict",
+            Self::SerializationFailure => "serialization_failure",
+            Self::Deadlock => "deadlock",
+            Self::Busy => "busy",
+            Self::Other => "other",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn database_errors_are_conflicts_as_their_class_says() {
+        for class in [
+            ErrorClass::SerializationFailure,
+            ErrorClass::Deadlock,
+            ErrorClass::Busy,
+            ErrorClass::LockTimeout,
+            ErrorClass::StatementTimeout,
+            ErrorClass::UniqueViolation,
+            ErrorClass::ConnectionLost,
+            ErrorClass::PoolTimeout,
+            ErrorClass::Other,
+        ] {
+            assert_eq!(ConflictClass::of(class).is_some(), class.is_conflict(), "{class:?}");
+            assert_ne!(ConflictClass::of(class), Some(ConflictClass::Other), "{class:?} has a name of its own");
+        }
+    }
+}
