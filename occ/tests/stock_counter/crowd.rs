@@ -8,6 +8,7 @@ use leastlock_occ::{Counted, Movement, StockCounter};
 use leastlock_testkit::proxy::{FaultProxy, Then, postgres};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::{Pool, Postgres, Transaction};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::suite::{counter, stock, table, take};
@@ -47,36 +48,38 @@ impl Takes for StockCounter<Postgres> {
     }
 }
 
-/// O18: locks rows in the order in which the operations arrived.
+/// O18: locks rows in the order in which the operations name them.
 #[derive(Debug, Clone, Copy)]
 struct LocksAsTheyCome;
 
 impl Apply<Postgres> for LocksAsTheyCome {
-    type Operation = &'static str;
+    type Operation = Vec<&'static str>;
     type Answer = ();
 
     async fn apply(
         &self,
         tx: &mut Transaction<'_, Postgres>,
-        batch: &mut Batch<&'static str, ()>,
+        batch: &mut Batch<Vec<&'static str>, ()>,
     ) -> Result<(), BatchError> {
-        for (index, key) in batch.operations().to_vec().into_iter().enumerate() {
+        for key in batch.operations().concat() {
             let take = Statement::new("UPDATE stock SET units = units - 1 WHERE code = $1").bind(key);
             take.execute::<Postgres>(tx).await?;
-            batch.answer(index, ());
+            // Long enough for the other combiner to take its first row as well, however busy the machine is.
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        batch.answer_all(vec![(); batch.operations().len()]);
         Ok(())
     }
 
     async fn apply_at_once(
         &self,
         _: &mut sqlx::PgConnection,
-        _: &[&'static str],
+        _: &[Vec<&'static str>],
     ) -> Result<Option<Vec<()>>, BatchError> {
         Ok(None)
     }
 
-    fn absorbs_repeats(&self, _: &&'static str) -> bool {
+    fn absorbs_repeats(&self, _: &Vec<&'static str>) -> bool {
         false
     }
 }
@@ -87,14 +90,7 @@ impl Takes for Combiner<Postgres, LocksAsTheyCome> {
     }
 
     async fn take_each(&self, keys: &[&'static str]) -> Result<(), CombineError> {
-        let mut pending = Vec::new();
-        for key in keys {
-            pending.push(self.try_submit(*key).expect("there is room"));
-        }
-        for pending in pending {
-            pending.await?;
-        }
-        Ok(())
+        self.submit(keys.to_vec()).await
     }
 }
 
@@ -109,10 +105,11 @@ async fn opposite<I: Takes>(database: &TestDatabase<Postgres>, rounds: usize) ->
             Ok(())
         }
     };
-    let forwards = tokio::spawn(run(KEYS.to_vec()));
-    let backwards = tokio::spawn(run(KEYS.into_iter().rev().collect()));
-    let (forwards, backwards) = tokio::join!(forwards, backwards);
-    forwards.expect("no panic").and(backwards.expect("no panic"))
+    let mut both = JoinSet::from_iter([run(KEYS.to_vec()), run(KEYS.into_iter().rev().collect())]);
+    while let Some(one) = both.join_next().await {
+        one.expect("no panic")?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn o18_two_combiners_in_opposite_orders_do_not_deadlock(database: TestDatabase<Postgres>) {
