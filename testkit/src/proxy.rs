@@ -29,17 +29,25 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::mysql::MySqlConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use conversation::Protocol;
 use faults::{Faults, Lost, Rule};
 use link::Open;
 
+pub use server::Proxied;
+
+mod conversation;
 mod faults;
 mod link;
+pub mod mysql;
 pub mod postgres;
+mod server;
+pub mod statement;
 
 /// What becomes of a connection once a message on it was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,16 +67,21 @@ pub struct FaultProxy {
 }
 
 impl FaultProxy {
-    /// Listens on a free port of loopback and carries every connection to `upstream`.
+    /// Listens on a free port of loopback and carries every connection to `upstream`. Of what it carries it reads PostgreSQL's
+    /// protocol only; for a server of another kind, rules about statements never match.
     ///
     /// # Panics
     /// When it cannot listen.
     pub async fn start(upstream: SocketAddr) -> Self {
+        Self::reading(Protocol::Postgres, upstream).await
+    }
+
+    async fn reading(protocol: Protocol, upstream: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("loopback has a free port");
         let address = listener.local_addr().expect("a listener has an address");
         let faults = Arc::new(Faults::new());
         let accepting = CancellationToken::new();
-        let accept = accept(listener, upstream, Arc::clone(&faults));
+        let accept = accept(listener, upstream, protocol, Arc::clone(&faults));
         let ended = accepting.clone();
         tokio::spawn(async move { ended.run_until_cancelled(accept).await });
         Self { address, faults, _accepting: accepting.drop_guard() }
@@ -82,6 +95,16 @@ impl FaultProxy {
         let options = PgConnectOptions::from_str(url).expect("a PostgreSQL URL");
         let mut found = lookup_host((options.get_host(), options.get_port())).await.expect("the host has an address");
         Self::start(found.next().expect("the host has an address")).await
+    }
+
+    /// A proxy to the server in a MySQL URL; see [`mysql::through`] for the URL that leads through it.
+    ///
+    /// # Panics
+    /// When `url` names no server that can be found.
+    pub async fn to_mysql(url: &str) -> Self {
+        let options = MySqlConnectOptions::from_str(url).expect("a MySQL URL");
+        let mut found = lookup_host((options.get_host(), options.get_port())).await.expect("the host has an address");
+        Self::reading(Protocol::MySql, found.next().expect("the host has an address")).await
     }
 
     /// Where the proxy listens.
@@ -113,7 +136,8 @@ impl FaultProxy {
 
     /// When a client asks the server to execute a statement for whose text `predicate` holds: lets it take effect and
     /// loses the reply, and all that follows it. Replies to statements before it arrive. At most one such rule holds at a
-    /// time; a connection meets it once. PostgreSQL without encryption only: anything else never matches.
+    /// time; a connection meets it once. PostgreSQL and MySQL or MariaDB, each without encryption, only: anything else never
+    /// matches.
     pub fn swallow_reply_to(&self, predicate: impl FnMut(&str) -> bool + Send + 'static, then: Then) {
         self.faults.set_rule(Rule { predicate: Box::new(predicate), lost: Lost::Reply, then });
     }
@@ -165,7 +189,7 @@ async fn reaches(counter: &watch::Sender<u64>, count: u64, limit: Duration) -> R
     reached.map(|_| ()).map_err(|_| *counter.borrow())
 }
 
-async fn accept(listener: TcpListener, upstream: SocketAddr, faults: Arc<Faults>) {
+async fn accept(listener: TcpListener, upstream: SocketAddr, protocol: Protocol, faults: Arc<Faults>) {
     loop {
         // Out of file descriptors, or a client that is gone again: the next may fare better.
         let Ok((client, _)) = listener.accept().await else {
@@ -174,7 +198,7 @@ async fn accept(listener: TcpListener, upstream: SocketAddr, faults: Arc<Faults>
         };
         let open = Open::new(Arc::clone(&faults));
         if let Some(ends) = faults.admit() {
-            tokio::spawn(link::carry(open, client, upstream, ends));
+            tokio::spawn(link::carry(open, client, upstream, protocol, ends));
         }
     }
 }

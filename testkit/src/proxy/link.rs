@@ -10,8 +10,8 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio_util::sync::CancellationToken;
 
 use super::Then;
+use super::conversation::{Conversation, Protocol};
 use super::faults::{Faults, Lost, Maimed};
-use super::postgres::Conversation;
 
 /// The largest piece that is forwarded at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -35,13 +35,19 @@ impl Drop for Open {
 }
 
 /// Carries bytes both ways until both sides have ended or `ends` is cancelled.
-pub(super) async fn carry(open: Open, client: TcpStream, upstream: SocketAddr, ends: CancellationToken) {
+pub(super) async fn carry(
+    open: Open,
+    client: TcpStream,
+    upstream: SocketAddr,
+    protocol: Protocol,
+    ends: CancellationToken,
+) {
     // Moved, so that the sockets are dropped before `open` is.
     let client = client;
     let link = Link {
         faults: Arc::clone(&open.0),
         maimed: Maimed::default(),
-        conversation: Mutex::default(),
+        conversation: Mutex::new(Conversation::in_protocol(protocol)),
         rule: Mutex::default(),
         ends: ends.child_token(),
     };

@@ -10,6 +10,9 @@ use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
 use super::FaultProxy;
+use super::conversation::Answer;
+
+pub use super::statement::{is_commit, once};
 
 /// Codes in the place of a protocol version.
 const CANCEL_REQUEST: u32 = 80_877_102;
@@ -31,30 +34,6 @@ pub fn through(proxy: &FaultProxy, url: &str) -> String {
     options.to_url_lossy().to_string()
 }
 
-/// Holds for the statements that commit a transaction: `COMMIT` and `END`, alone or at the end of several.
-pub fn is_commit() -> impl FnMut(&str) -> bool + Send + 'static {
-    |sql| {
-        let without_comments = sql.lines().map(|line| line.split("--").next().unwrap_or_default());
-        let text = without_comments.collect::<Vec<_>>().join(" ").to_ascii_uppercase();
-        text.split(';').any(|statement| {
-            matches!(
-                statement.split_whitespace().collect::<Vec<_>>()[..],
-                ["COMMIT" | "END"] | ["COMMIT" | "END", "WORK" | "TRANSACTION"]
-            )
-        })
-    }
-}
-
-/// Holds for the first statement for which `predicate` holds, and for none after it.
-pub fn once(mut predicate: impl FnMut(&str) -> bool + Send + 'static) -> impl FnMut(&str) -> bool + Send + 'static {
-    let mut is_over = false;
-    move |sql| {
-        let holds = !is_over && predicate(sql);
-        is_over |= holds;
-        holds
-    }
-}
-
 /// What is known of one connection. Anything that is not PostgreSQL in the clear is passed and never matched.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
@@ -62,15 +41,6 @@ pub(super) struct Conversation {
     server: Server,
     /// The number of the `ReadyForQuery` that ends the answer to be lost.
     lost: Option<u64>,
-}
-
-/// What the server's bytes mean while an answer is being lost.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    /// How many of the bytes still belong to earlier answers.
-    pub(super) earlier: usize,
-    /// Whether the lost answer has now been seen to its end.
-    pub(super) complete: bool,
 }
 
 impl Conversation {

@@ -148,19 +148,3 @@ fn answer_to_an_executed_statement_ends_with_its_sync() {
     conversation.client_sends(&sync(), |_| true);
     assert_eq!(conversation.server_sends(&ready()), Answer { earlier: 0, complete: true });
 }
-
-#[test]
-fn commits_are_told_from_other_statements() {
-    for sql in ["COMMIT", "commit;", "  End ", "COMMIT WORK", "INSERT INTO t VALUES (1); commit", "-- why\nCOMMIT"] {
-        assert!(is_commit()(sql), "{sql}");
-    }
-    for sql in ["", "ROLLBACK", "BEGIN", "COMMIT PREPARED 'x'", "SELECT 'COMMIT'", "INSERT INTO commit VALUES (1)"] {
-        assert!(!is_commit()(sql), "{sql}");
-    }
-}
-
-#[test]
-fn once_holds_a_single_time() {
-    let first = once(is_commit());
-    assert_eq!(["BEGIN", "COMMIT", "COMMIT"].map(first), [false, true, false]);
-}
