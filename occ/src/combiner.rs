@@ -87,6 +87,8 @@ pub use self::error::{BatchError, CombineError};
 pub use self::queue::Pending;
 pub use self::sql::CombinerSql;
 
+pub(crate) use self::attempt::still_open;
+
 use self::builder::Limits;
 use self::committer::Committer;
 use self::kept::Begins;

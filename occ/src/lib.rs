@@ -81,7 +81,7 @@ mod bound;
 pub mod bulk;
 pub mod bump_version;
 #[cfg_attr(
-    not(any(feature = "postgres", feature = "sqlite")),
+    not(any(feature = "postgres", feature = "sqlite", feature = "mysql")),
     allow(dead_code, reason = "there is no engine to use it")
 )]
 pub mod combiner;
@@ -98,7 +98,7 @@ mod migrations;
 mod retry;
 pub mod row;
 #[cfg_attr(
-    not(any(feature = "postgres", feature = "sqlite")),
+    not(any(feature = "postgres", feature = "sqlite", feature = "mysql")),
     allow(dead_code, reason = "there is no engine to use it")
 )]
 mod stock_counter;

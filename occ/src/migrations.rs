@@ -18,6 +18,5 @@ pub const MIGRATIONS: Migrations = Migrations {
     table: "leastlock_occ_migrations",
     postgres: &[Migration { version: 1, name: "order", sql: include_str!("../migrations/postgres/0001_order.sql") }],
     sqlite: &[Migration { version: 1, name: "order", sql: include_str!("../migrations/sqlite/0001_order.sql") }],
-    // Counters are not on MySQL yet: running this there is an error that says so.
-    mysql: &[],
+    mysql: &[Migration { version: 1, name: "order", sql: include_str!("../migrations/mysql/0001_order.sql") }],
 };

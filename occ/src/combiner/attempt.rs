@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use leastlock_core::{Statement, classify};
+use leastlock_core::{ErrorClass, Statement, classify};
 use sqlx::{Connection, Transaction};
 use tokio::time::timeout;
 
@@ -14,6 +14,7 @@ use super::committer::Committer;
 use super::error::BatchError;
 use super::kept::Kept;
 use super::sql::CombinerSql;
+use crate::error::Error;
 use crate::measure;
 
 /// How an attempt ended.
@@ -45,7 +46,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
     ) -> Attempt {
         let mut connection = match kept.take() {
             Some(connection) => connection,
-            None => match self.bounded(Kept::acquire(&self.pool)).await {
+            None => match self.bounded(Kept::acquire(&self.pool, &self.begins)).await {
                 Ok(Ok(connection)) => connection,
                 Ok(Err(error)) => return Attempt::RolledBack(error.into()),
                 Err(attempt) => return attempt,
@@ -55,8 +56,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         if is_sound {
             *kept = Some(connection);
         } else {
-            // Closed without a word: the server ends whatever is open on it.
-            drop(connection.connection.detach());
+            connection.close();
         }
         attempt
     }
@@ -97,7 +97,8 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         if batch.attempt() > 1 {
             return None;
         }
-        let applying = self.apply.apply_at_once(&mut connection.connection, batch.operations());
+        let Ok(connection) = connection.connection() else { return None };
+        let applying = self.apply.apply_at_once(connection, batch.operations());
         match self.bounded(AssertUnwindSafe(applying).catch_unwind()).await {
             Ok(Ok(Ok(Some(answers)))) => {
                 batch.answer_each(answers);
@@ -113,7 +114,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
     }
 
     /// Waits for `step` within the limit of an attempt, unless the combiner is told to end.
-    async fn bounded<F: Future>(&self, step: F) -> Result<F::Output, Attempt> {
+    pub(super) async fn bounded<F: Future>(&self, step: F) -> Result<F::Output, Attempt> {
         match self.ending.halt.run_until_cancelled(timeout(self.limits.attempt_time, step)).await {
             Some(Ok(output)) => Ok(output),
             Some(Err(_)) => Err(Attempt::RolledBack(BatchError::TimedOut)),
@@ -130,7 +131,11 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
             Ok(begin) => begin,
             Err(error) => return Applied::Failed(None, error.into()),
         };
-        let mut tx = match Connection::begin_with(&mut *connection.connection, begin).await {
+        let connection = match connection.connection() {
+            Ok(connection) => connection,
+            Err(error) => return Applied::Failed(None, error.into()),
+        };
+        let mut tx = match Connection::begin_with(connection, begin).await {
             Ok(tx) => tx,
             Err(error) => return Applied::Failed(None, error.into()),
         };
@@ -151,18 +156,27 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         if let Some(index) = batch.unanswered() {
             return Err(BatchError::Unanswered { index });
         }
-        if batch.has_written()
-            && batch.transaction().is_none()
-            && let Some(ask) = DB::TRANSACTION
-        {
-            // Also finds out whether an error that `apply` passed over has left the transaction aborted, of which
-            // PostgreSQL's COMMIT would say nothing.
-            match Statement::new(ask).fetch_one::<DB>(tx).await?.optional_text(0)? {
+        if !batch.has_written() || batch.transaction().is_some() || batch.is_known_to_be_open() {
+            return Ok(());
+        }
+        // Both find out as well whether an error that `apply` passed over has left the transaction aborted (PostgreSQL) or
+        // ended it (MySQL), of which a COMMIT would say nothing.
+        match DB::TRANSACTION {
+            Some(ask) => match Statement::new(ask).fetch_one::<DB>(tx).await?.optional_text(0)? {
                 Some(transaction) => batch.name_transaction(transaction),
                 None => batch.wrote_nothing(),
-            }
+            },
+            None => still_open(tx).await?,
         }
         Ok(())
+    }
+}
+
+/// An error if the transaction has ended before its commit. Works once a transaction.
+pub(crate) async fn still_open<DB: CombinerSql>(tx: &mut Transaction<'_, DB>) -> Result<(), BatchError> {
+    match DB::probe(tx).await {
+        Err(source) if classify::<DB>(&source) == ErrorClass::Other => Err(Error::TransactionEnded { source }.into()),
+        probed => Ok(probed?),
     }
 }
 

@@ -8,6 +8,7 @@ pub struct Batch<O, A> {
     attempt: u32,
     transaction: Option<String>,
     wrote_nothing: bool,
+    known_to_be_open: bool,
 }
 
 impl<O, A> Batch<O, A> {
@@ -16,7 +17,7 @@ impl<O, A> Batch<O, A> {
     #[must_use]
     pub fn of(operations: Vec<O>) -> Self {
         let answers = operations.iter().map(|_| None).collect();
-        Self { operations, answers, attempt: 1, transaction: None, wrote_nothing: false }
+        Self { operations, answers, attempt: 1, transaction: None, wrote_nothing: false, known_to_be_open: false }
     }
 
     /// The operations, in the order of their arrival; never empty.
@@ -72,6 +73,15 @@ impl<O, A> Batch<O, A> {
         self.wrote_nothing = true;
     }
 
+    /// Says that no error was passed over, so that nothing can have ended the transaction unseen.
+    pub(crate) fn is_still_open(&mut self) {
+        self.known_to_be_open = true;
+    }
+
+    pub(super) const fn is_known_to_be_open(&self) -> bool {
+        self.known_to_be_open
+    }
+
     pub(super) const fn has_written(&self) -> bool {
         !self.wrote_nothing
     }
@@ -90,6 +100,7 @@ impl<O, A> Batch<O, A> {
         self.attempt = attempt;
         self.transaction = None;
         self.wrote_nothing = false;
+        self.known_to_be_open = false;
     }
 
     pub(super) fn into_operations(self) -> Vec<O> {

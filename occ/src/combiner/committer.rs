@@ -39,20 +39,27 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
             if connection.is_some() {
                 let arrival = self.arrivals.gather(&self.ending, &mut gathered);
                 if tokio::time::timeout(self.limits.keep_connection, arrival).await.is_err() {
-                    connection = None;
+                    self.give_back(connection.take()).await;
                     continue;
                 }
             } else {
                 self.arrivals.gather(&self.ending, &mut gathered).await;
             }
             if gathered.is_empty() {
-                return;
+                return self.give_back(connection.take()).await;
             }
             measure::batch_taken(gathered.len());
             let mut work = Work::from([Group::of(gathered.drain(..))]);
             while let Some(group) = work.pop_front() {
                 self.settle(group, &mut connection, &mut work).await;
             }
+        }
+    }
+
+    async fn give_back(&self, connection: Option<Kept<DB>>) {
+        if let Some(connection) = connection {
+            // One that does not answer in time is closed instead.
+            let _ = self.bounded(connection.give_back()).await;
         }
     }
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 use leastlock_core::Dialect;
 use sqlx::SqlStr;
 
-/// An SQL engine on which batches are applied. Sealed by [`Dialect`]: implemented for `sqlx::Postgres` and `sqlx::Sqlite`,
-/// each behind the feature of its name.
+/// An SQL engine on which batches are applied. Sealed by [`Dialect`]: implemented for `sqlx::Postgres`, `sqlx::Sqlite` and
+/// `sqlx::MySql`, each behind the feature of its name.
 ///
 /// # Contract
 /// - [`begin`](Self::begin) opens a transaction as [`Dialect::BEGIN_WRITE`] does, in one round trip, and limits its waits
-///   where the engine can.
+///   where the engine can. Where it can do so for a connection only, [`on_connection`](Self::on_connection) does.
 /// - What [`TRANSACTION`](Self::TRANSACTION) answers names the transaction for [`FATE`](Self::FATE) from any connection,
 ///   until long after it has ended.
 pub trait CombinerSql: Dialect {
@@ -26,6 +26,10 @@ pub trait CombinerSql: Dialect {
     /// The statement that begins a batch's transaction, put together once a combiner. A wait for one lock ends after
     /// `lock_wait`; a transaction of a process that has stopped ends after `idle`; `None` leaves the connection's own bound.
     fn begin(lock_wait: Option<Duration>, idle: Option<Duration>) -> SqlStr;
+
+    /// What sets the same bounds on a connection, unless its own are stricter, and what gives it back its own; put together
+    /// once a combiner. `None` where the bounds belong to the transaction, or there are none.
+    fn on_connection(lock_wait: Duration, idle: Duration) -> Option<[SqlStr; 2]>;
 }
 
 #[cfg(feature = "postgres")]
@@ -44,6 +48,10 @@ impl CombinerSql for sqlx::Postgres {
         let begin = format!("{}{lock_wait}{idle}", Self::BEGIN_WRITE);
         sqlx::AssertSqlSafe(std::sync::Arc::<str>::from(begin)).into_sql_str()
     }
+
+    fn on_connection(_lock_wait: Duration, _idle: Duration) -> Option<[SqlStr; 2]> {
+        None
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -55,5 +63,34 @@ impl CombinerSql for sqlx::Sqlite {
     /// The wait for SQLite's one write lock is bounded by the connection's `busy_timeout`.
     fn begin(_lock_wait: Option<Duration>, _idle: Option<Duration>) -> SqlStr {
         SqlStr::from_static(Self::BEGIN_WRITE)
+    }
+
+    fn on_connection(_lock_wait: Duration, _idle: Duration) -> Option<[SqlStr; 2]> {
+        None
+    }
+}
+
+#[cfg(feature = "mysql")]
+impl CombinerSql for sqlx::MySql {
+    /// There is a number for a transaction (`information_schema.innodb_trx`), but nothing tells how one has ended.
+    const TRANSACTION: Option<&'static str> = None;
+    const FATE: Option<&'static str> = None;
+    const STRICTER: Option<&'static str> = None;
+
+    fn begin(_lock_wait: Option<Duration>, _idle: Option<Duration>) -> SqlStr {
+        SqlStr::from_static(Self::BEGIN_WRITE)
+    }
+
+    /// The server counts whole seconds: up to one more than was asked for.
+    fn on_connection(lock_wait: Duration, idle: Duration) -> Option<[SqlStr; 2]> {
+        use sqlx::SqlSafeStr;
+
+        const BOUND: &str = include_str!("../../sql/mysql/bound_connection.sql");
+        const RELEASE: &str = include_str!("../../sql/mysql/release_connection.sql");
+        let seconds = |limit: Duration| limit.as_millis().div_ceil(1_000).to_string();
+        // Besides constants there are integers only.
+        let bound = BOUND.replace("{lock_wait_s}", &seconds(lock_wait)).replace("{idle_s}", &seconds(idle));
+        let bound = sqlx::AssertSqlSafe(std::sync::Arc::<str>::from(bound)).into_sql_str();
+        Some([bound, SqlStr::from_static(RELEASE)])
     }
 }

@@ -20,12 +20,14 @@ pub struct StockCounterBuilder<DB: StockSql, B: Beside<DB>> {
     table: StockTable,
     floor: i64,
     beside: B,
+    has_beside: bool,
     takes_the_short_way: bool,
 }
 
 impl<DB: StockSql> StockCounterBuilder<DB, Nothing> {
     pub(super) fn new(pool: &Pool<DB>, table: &StockTable) -> Self {
-        Self { pool: pool.clone(), table: table.clone(), floor: 0, beside: Nothing, takes_the_short_way: true }
+        let (pool, table) = (pool.clone(), table.clone());
+        Self { pool, table, floor: 0, beside: Nothing, has_beside: false, takes_the_short_way: true }
     }
 }
 
@@ -50,7 +52,7 @@ impl<DB: StockSql, B: Beside<DB>> StockCounterBuilder<DB, B> {
     /// Writes `beside` in the transaction of the movements.
     pub fn beside<C: Beside<DB>>(self, beside: C) -> StockCounterBuilder<DB, C> {
         let Self { pool, table, floor, .. } = self;
-        StockCounterBuilder { pool, table, floor, beside, takes_the_short_way: false }
+        StockCounterBuilder { pool, table, floor, beside, has_beside: true, takes_the_short_way: false }
     }
 
     /// Builds the statements, and starts the committer with the default limits.
@@ -77,9 +79,9 @@ impl<DB: StockSql, B: Beside<DB>> StockCounterBuilder<DB, B> {
         limits: impl FnOnce(CombinerBuilder<DB, Counting<DB, B>>) -> CombinerBuilder<DB, Counting<DB, B>>,
     ) -> Result<StockCounter<DB, B>, LimitError> {
         let texts = DB::texts(&self.table);
-        let Self { floor, beside, takes_the_short_way, .. } = self;
+        let Self { floor, beside, has_beside, takes_the_short_way, .. } = self;
         let short_way = ShortWay::new(takes_the_short_way);
-        let counting = Counting { texts, floor, beside, short_way, database: PhantomData };
+        let counting = Counting { texts, floor, beside, has_beside, short_way, database: PhantomData };
         let combiner = limits(Combiner::builder(&self.pool, counting)).build()?;
         Ok(StockCounter { combiner })
     }

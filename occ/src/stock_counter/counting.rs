@@ -12,7 +12,7 @@ use super::decision::{Decision, decide};
 use super::movement::Movement;
 use super::short_way::ShortWay;
 use super::sql::{Locked, One, StockSql, Texts, Wanted, Writes};
-use crate::combiner::{Apply, Batch, BatchError};
+use crate::combiner::{Apply, Batch, BatchError, still_open};
 
 /// Applies movements: lock, decide in memory, write.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub struct Counting<DB, B> {
     pub(super) texts: Texts,
     pub(super) floor: i64,
     pub(super) beside: B,
+    /// Whether `beside` writes anything.
+    pub(super) has_beside: bool,
     pub(super) short_way: ShortWay,
     pub(super) database: PhantomData<fn() -> DB>,
 }
@@ -43,6 +45,10 @@ impl<DB: StockSql, B: Beside<DB>> Apply<DB> for Counting<DB, B> {
                 let operations = batch.operations();
                 let applied: Vec<_> = decision.applied.iter().map(|place| &operations[*place]).collect();
                 self.beside.write(tx, &applied).await?;
+                if self.has_beside && DB::TRANSACTION.is_none() {
+                    // If it passed over an error that ended the transaction, what follows would commit by itself.
+                    still_open(tx).await?;
+                }
             }
             // Last, and always run, so that it finds out whether anything before has left the transaction aborted.
             let writes = Writes::of(&decision);
@@ -53,8 +59,9 @@ impl<DB: StockSql, B: Beside<DB>> Apply<DB> for Counting<DB, B> {
             if written.orders != as_count(&writes.order_ids) {
                 return Err(BatchError::Raced);
             }
-            if let Some(transaction) = written.transaction {
-                batch.name_transaction(transaction);
+            match written.transaction {
+                Some(transaction) => batch.name_transaction(transaction),
+                None => batch.is_still_open(),
             }
         }
         batch.answer_all(decision.answers);

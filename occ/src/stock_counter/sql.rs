@@ -12,13 +12,17 @@ use super::decision::Found;
 use super::table::StockTable;
 use crate::combiner::{BatchError, CombinerSql};
 
+#[cfg(any(feature = "sqlite", feature = "mysql"))]
+mod json;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-/// An SQL engine on which units are counted. Sealed by [`Dialect`](leastlock_core::Dialect): implemented for `sqlx::Postgres`
-/// and `sqlx::Sqlite`, each behind the feature of its name.
+/// An SQL engine on which units are counted. Sealed by [`Dialect`](leastlock_core::Dialect): implemented for `sqlx::Postgres`,
+/// `sqlx::Sqlite` and `sqlx::MySql`, each behind the feature of its name.
 ///
 /// # Contract
 /// Each method runs a number of statements that does not depend on how many rows and ids it is given; the files in `sql/` say
@@ -96,7 +100,10 @@ pub struct Wanted {
     /// Sorted, each once.
     pub(super) order_ids: Vec<String>,
     /// Whether ids may have come in while the rows were waited for at an earlier attempt.
-    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only a server can be raced"))]
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "mysql")),
+        allow(dead_code, reason = "only a server can be raced")
+    )]
     pub(super) was_raced: bool,
 }
 

@@ -2,17 +2,21 @@
 
 /// The longest identifier that every engine keeps whole.
 const MAX_LENGTH: usize = 63;
+/// How MySQL calls the index of a primary key.
+const PRIMARY: &str = "PRIMARY";
 
 /// Which table holds the units, by which column a row is found, and which column is counted.
 ///
-/// The key column is text (`text`, `varchar`), unique, and told apart byte by byte (no case-insensitive collation); the units
-/// column is a 64-bit integer, `NOT NULL`. The names are put into the statements as they are, once, when the counter is built:
+/// The key column is text (`text`, `varchar`; on MySQL and MariaDB `VARBINARY`), unique, and told apart byte by byte (no
+/// case-insensitive collation); the units column is a 64-bit integer, `NOT NULL`. On MySQL and MariaDB the key is the table's
+/// `PRIMARY KEY`, or its unique index is named [`by_index`](Self::by_index). The names are put into the statements as they are, once, when the counter is built:
 /// so they are checked to be plain identifiers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StockTable {
     table: String,
     key: String,
     units: String,
+    index: String,
 }
 
 impl StockTable {
@@ -35,18 +39,34 @@ impl StockTable {
                 return Err(IdentifierError { identifier: identifier.to_owned() });
             }
         }
-        Ok(Self { table: table.to_owned(), key: key.to_owned(), units: units.to_owned() })
+        Ok(Self { table: table.to_owned(), key: key.to_owned(), units: units.to_owned(), index: PRIMARY.to_owned() })
     }
 
     /// The crate's own table, `leastlock_occ_stock`, which [`MIGRATIONS`](crate::MIGRATIONS) makes.
     #[must_use]
     pub fn own() -> Self {
-        Self { table: "leastlock_occ_stock".to_owned(), key: "stock_key".to_owned(), units: "units".to_owned() }
+        let (table, key, units) = ("leastlock_occ_stock".to_owned(), "stock_key".to_owned(), "units".to_owned());
+        Self { table, key, units, index: PRIMARY.to_owned() }
+    }
+
+    /// The unique index on the key column, for a table on MySQL or MariaDB whose `PRIMARY KEY` is another column. Rows are locked
+    /// in the order in which they are found, so the index is named in the statements. Other engines do not need it.
+    ///
+    /// # Errors
+    /// [`IdentifierError`] as [`new`](Self::new).
+    pub fn by_index(mut self, index: &str) -> Result<Self, IdentifierError> {
+        if !is_identifier(index) {
+            return Err(IdentifierError { identifier: index.to_owned() });
+        }
+        index.clone_into(&mut self.index);
+        Ok(self)
     }
 
     /// A statement of this crate with the names in their places.
     pub(super) fn name_in(&self, template: &str) -> String {
-        template.replace("{table}", &self.table).replace("{key}", &self.key).replace("{units}", &self.units)
+        let named =
+            [("{table}", &self.table), ("{key}", &self.key), ("{units}", &self.units), ("{index}", &self.index)];
+        named.into_iter().fold(template.to_owned(), |text, (place, name)| text.replace(place, name))
     }
 }
 
@@ -71,11 +91,14 @@ mod tests {
     #[test]
     fn only_plain_identifiers_reach_a_statement() {
         let table = StockTable::new("shop.stock", "_code", "units2").expect("plain names");
-        assert_eq!(table.name_in("{table} {key} {units}"), "shop.stock _code units2");
+        assert_eq!(table.name_in("{table} {key} {units} {index}"), "shop.stock _code units2 PRIMARY");
+        let table = table.by_index("stock_code").expect("a plain name");
+        assert_eq!(table.name_in("{key} {index}"), "_code stock_code");
         for wrong in ["", "1a", "a b", "a.b.c", "a.", ".a", "a\"", "a'", "a;b", "a--", "ä", "{key}", &"a".repeat(64)] {
             assert!(StockTable::new(wrong, "code", "units").is_err(), "{wrong}");
             assert!(StockTable::new("stock", wrong, "units").is_err(), "{wrong}");
             assert!(StockTable::new("stock", "code", wrong).is_err(), "{wrong}");
+            assert!(StockTable::own().by_index(wrong).is_err(), "{wrong}");
         }
         assert!(StockTable::new("stock", "a.b", "units").is_err());
     }

@@ -1,10 +1,9 @@
 //! SQLite: lists as JSON, inside the one write transaction.
 
 use leastlock_core::Statement;
-use serde_json::json;
 use sqlx::{SqlStr, Sqlite};
 
-use super::{Locked, One, StockSql, Texts, Wanted, Writes, Written, built};
+use super::{Locked, One, StockSql, Texts, Wanted, Writes, Written, built, json};
 use crate::combiner::BatchError;
 use crate::stock_counter::at_once::AtOnce;
 use crate::stock_counter::decision::Found;
@@ -34,12 +33,12 @@ impl StockSql for Sqlite {
 
     async fn lock(connection: &mut Self::Connection, texts: &Texts, wanted: &Wanted) -> Result<Locked, BatchError> {
         let mut found = Found::default();
-        let keys = json!(wanted.keys).to_string();
+        let keys = json::texts(&wanted.keys);
         for row in Statement::new(texts.lock.clone()).bind(&keys).fetch_all::<Self>(&mut *connection).await? {
             found.take_stock(&row)?;
         }
         if !wanted.order_ids.is_empty() {
-            let order_ids = json!(wanted.order_ids).to_string();
+            let order_ids = json::texts(&wanted.order_ids);
             let recall = Statement::new(texts.lock_and_recall.clone()).bind(&order_ids);
             for row in recall.fetch_all::<Self>(connection).await? {
                 found.take_order(&row)?;
@@ -75,15 +74,12 @@ impl StockSql for Sqlite {
     async fn write(connection: &mut Self::Connection, texts: &Texts, writes: &Writes) -> Result<Written, BatchError> {
         let (mut rows, mut orders) = (0, 0);
         if !writes.keys.is_empty() {
-            let changes: Vec<_> = writes.keys.iter().zip(&writes.deltas).collect();
-            let changes = json!(changes).to_string();
+            let changes = json::changes(writes);
             let statement = Statement::new(texts.move_stock.clone()).bind(&changes);
             rows = statement.execute::<Self>(&mut *connection).await?;
         }
         if !writes.order_ids.is_empty() {
-            let ids = writes.order_ids.iter().zip(&writes.digests).zip(&writes.answers);
-            let ids: Vec<_> = ids.map(|((id, digest), answer)| (id, digest, answer)).collect();
-            let ids = json!(ids).to_string();
+            let ids = json::orders(writes);
             let statement = Statement::new(texts.move_and_store.clone()).bind(&ids);
             orders = statement.execute::<Self>(connection).await?;
         }

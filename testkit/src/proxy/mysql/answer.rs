@@ -90,15 +90,14 @@ impl Answers {
     pub(super) fn packet(&mut self, packet: &Packet, prepared: &mut Prepared) -> Option<bool> {
         let command = self.commands.front_mut()?;
         let lists_end = self.lists_end?;
-        let list_end = u64::from(lists_end);
+        let ending = u64::from(lists_end);
         let next = match (self.next, command) {
-            (Next::First, Command::Simple) => None,
             (Next::First, Command::Prepare(sql)) => match packet.payload[..] {
                 [0x00, a, b, c, d, columns_low, columns_high, params_low, params_high, ..] => {
                     prepared.0.insert([a, b, c, d], std::mem::take(sql));
                     let list = |low, high| match u16::from_le_bytes([low, high]) {
                         0 => 0,
-                        count => u64::from(count) + list_end,
+                        count => u64::from(count) + ending,
                     };
                     match list(params_low, params_high) + list(columns_low, columns_high) {
                         0 => None,
@@ -113,11 +112,11 @@ impl Answers {
                 0x00 | 0xff => None,
                 // LOAD DATA LOCAL: the client would send a file next.
                 0xfb => return None,
-                _ => Some(Next::Columns(lenenc(&packet.payload)?.0 + list_end)),
+                _ => Some(Next::Columns(lenenc(&packet.payload)?.0 + ending)),
             },
             (Next::Columns(1), _) => Some(Next::Rows),
             (Next::Columns(left), _) => Some(Next::Columns(left - 1)),
-            (Next::Last(1), _) => None,
+            (Next::First, Command::Simple) | (Next::Last(1), _) => None,
             (Next::Last(left), _) => Some(Next::Last(left - 1)),
             (Next::Rows, _) | (Next::First, Command::Fetch) => match packet.payload.first() {
                 Some(0xff) => None,
