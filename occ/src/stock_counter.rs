@@ -54,6 +54,9 @@ use self::counting::Counting;
 use crate::combiner::{CombineError, Combiner, Drained, Pending, Rejected};
 use crate::error::Error;
 
+/// The oldest that an order id can be asked to be: 317 years, so that no engine's arithmetic of times leaves its range.
+const MAX_AGE_MS: i64 = 10_000_000_000_000;
+
 /// Takes units from rows and gives them back, by a [`Combiner`].
 ///
 /// # What it guarantees
@@ -94,7 +97,7 @@ impl<DB: StockSql> StockCounter<DB> {
     /// # Cancel safety
     /// The ids are deleted or they are not.
     pub async fn forget_orders(connection: &mut DB::Connection, age: Duration, limit: u32) -> Result<u64, Error> {
-        let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX).min(MAX_AGE_MS);
         let forget = Statement::new(DB::FORGET_ORDERS).bind(age_ms).bind(i64::from(limit));
         forget.execute::<DB>(connection).await.map_err(Error::database::<DB>)
     }

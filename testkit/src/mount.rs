@@ -6,7 +6,7 @@
 ///
 /// The functions have the form `async fn o1_stale_delete<DB: TestEngine>(database: TestDatabase<DB>)`. An engine can be
 /// named when cases exist there only: `mount!(suite: o1_…, o2_…; postgres: o3_…)`, `mount!(suite on postgres: …)`, or
-/// `mount!(suite on sqlite and postgres: …)`.
+/// `mount!(suite on sqlite and postgres: …)` or `mount!(suite on postgres and mysql: …)`.
 #[macro_export]
 macro_rules! mount {
     ($suite:ident : $($case:ident),+ $(,)?) => {
@@ -22,6 +22,10 @@ macro_rules! mount {
     ($suite:ident on sqlite and postgres : $($case:ident),+ $(,)?) => {
         $crate::mount!($suite on sqlite: $($case),+);
         $crate::mount!($suite on postgres: $($case),+);
+    };
+    ($suite:ident on postgres and mysql : $($case:ident),+ $(,)?) => {
+        $crate::mount!($suite on postgres: $($case),+);
+        $crate::mount!($suite on mysql: $($case),+);
     };
     ($suite:ident on sqlite : $($case:ident),+ $(,)?) => {
         #[cfg(feature = "sqlite")]

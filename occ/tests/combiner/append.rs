@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use leastlock_core::Statement;
 use leastlock_occ::combiner::{Apply, Batch, BatchError, CombinerSql};
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Transaction;
 use tokio::sync::Semaphore;
@@ -23,6 +24,7 @@ pub(crate) const NEEDS_THE_LOCK: i64 = 1_003;
 
 const LAST: &str = "SELECT COALESCE(max(place), 0) FROM journal";
 const APPEND: &str = "INSERT INTO journal (place, amount) VALUES ($1, $2)";
+const APPEND_MYSQL: &str = "INSERT INTO journal (place, amount) VALUES (?, ?)";
 const LOCK: &str = "UPDATE locked SET id = id";
 
 /// What an operation is answered with: its place, or nothing if it is refused.
@@ -98,7 +100,7 @@ pub(crate) async fn append<DB: CombinerSql>(
         _ => {}
     }
     let place = Statement::new(LAST).fetch_one::<DB>(tx).await?.int(0)? + 1;
-    Statement::new(APPEND).bind(place).bind(amount).execute::<DB>(tx).await?;
+    Statement::new(sql::<DB>(APPEND, APPEND_MYSQL)).bind(place).bind(amount).execute::<DB>(tx).await?;
     if amount == AT_THE_GATE {
         gate.pass().await;
     }

@@ -3,9 +3,17 @@
 use leastlock_core::Statement;
 use leastlock_occ::StockSql;
 use leastlock_testkit::TestEngine;
+use leastlock_testkit::database::sql;
 use sqlx::Pool;
 
 use super::suite::Shop;
+
+const WRITE: &str = "UPDATE stock SET units = $1 WHERE code = '85123A'";
+const WRITE_MYSQL: &str = "UPDATE stock SET units = ? WHERE code = '85123A'";
+const LOOK: &str = "SELECT count(*) FROM seen WHERE order_id = $1";
+const LOOK_MYSQL: &str = "SELECT count(*) FROM seen WHERE order_id = ?";
+const STORE: &str = "INSERT INTO seen VALUES ($1)";
+const STORE_MYSQL: &str = "INSERT INTO seen VALUES (?)";
 
 /// O15: reads the stock, decides on what it read, writes what it computed.
 pub(crate) struct ReadsDecidesWrites<DB: TestEngine>(Pool<DB>, std::sync::Arc<tokio::sync::Barrier>);
@@ -28,7 +36,7 @@ impl<DB: TestEngine + StockSql> Shop<DB> for ReadsDecidesWrites<DB> {
                 return false;
             }
             let mut connection = pool.acquire().await.expect("a connection");
-            let write = Statement::new("UPDATE stock SET units = $1 WHERE code = '85123A'").bind(units - 1);
+            let write = Statement::new(sql::<DB>(WRITE, WRITE_MYSQL)).bind(units - 1);
             write.execute::<DB>(&mut connection).await.expect("the write") == 1
         }
     }
@@ -48,7 +56,7 @@ impl<DB: TestEngine + StockSql> Shop<DB> for LooksForTheOrderFirst<DB> {
             let order_id = order_id.expect("an order has an id");
             let is_there = {
                 let mut connection = pool.acquire().await.expect("a connection");
-                let look = Statement::new("SELECT count(*) FROM seen WHERE order_id = $1").bind(&order_id);
+                let look = Statement::new(sql::<DB>(LOOK, LOOK_MYSQL)).bind(&order_id);
                 look.fetch_one::<DB>(&mut connection).await.and_then(|row| row.int(0)).expect("the count") > 0
             };
             all_have_looked.wait().await;
@@ -56,7 +64,7 @@ impl<DB: TestEngine + StockSql> Shop<DB> for LooksForTheOrderFirst<DB> {
                 return true;
             }
             let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.expect("a transaction");
-            let store = Statement::new("INSERT INTO seen VALUES ($1)").bind(&order_id);
+            let store = Statement::new(sql::<DB>(STORE, STORE_MYSQL)).bind(&order_id);
             store.execute::<DB>(&mut tx).await.expect("the insert");
             let take = Statement::new("UPDATE stock SET units = units - 1 WHERE code = '85123A' AND units >= 1");
             let taken = take.execute::<DB>(&mut tx).await.expect("the update");

@@ -1,13 +1,23 @@
-//! Stock counters: O15 and O18, order ids, and what is written beside, with the mistakes that the same tests reject.
+//! Stock counters: O15, O18 and O19, order ids, and what is written beside, with the mistakes that the same tests reject.
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod crowd;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod doubles;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod lost_replies;
+#[cfg(feature = "mysql")]
+mod mysql_only;
+#[cfg(feature = "postgres")]
+mod postgres_only;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod races;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod server;
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod suite;
 
-leastlock_testkit::mount!(suite on sqlite and postgres:
+leastlock_testkit::mount!(suite:
     o15_two_hundred_clients_take_exactly_the_stock,
     o15_repeats_of_an_order_take_its_units_once,
     o13_one_impossible_movement_fails_alone,
@@ -17,20 +27,56 @@ leastlock_testkit::mount!(suite on sqlite and postgres:
     the_floor_holds_for_what_is_taken_only,
     what_stands_beside_commits_with_its_movement_and_only_then,
     own_table_and_keys_that_differ_in_case,
+    keys_and_order_ids_of_any_text_are_found_again,
     forgotten_order_ids_are_new_again,
 );
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod many {
     use super::crowd;
 
-    leastlock_testkit::mount!(crowd on postgres:
+    leastlock_testkit::mount!(crowd on postgres and mysql:
         o18_two_combiners_in_opposite_orders_do_not_deadlock,
         o18_two_combiners_with_the_same_order_ids_answer_alike,
         o18_a_deadlock_with_a_plain_transaction_is_retried,
-        o19_a_lost_reply_is_resolved_by_the_order_id,
+        a_locked_row_sends_a_movement_that_came_alone_the_long_way,
+    );
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod faults {
+    use super::lost_replies;
+
+    leastlock_testkit::mount!(lost_replies on postgres and mysql: o19_a_lost_reply_is_resolved_by_the_order_id);
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod raced {
+    use super::races;
+
+    leastlock_testkit::mount!(races on postgres and mysql:
+        an_order_id_that_comes_in_meanwhile_is_seen,
+        an_error_that_was_passed_over_beside_moves_nothing,
+    );
+}
+
+#[cfg(feature = "postgres")]
+mod only {
+    use super::postgres_only;
+
+    leastlock_testkit::mount!(postgres_only on postgres:
+        o19_a_batch_in_one_statement_whose_reply_was_lost_is_unknown,
         o19_a_batch_in_a_transaction_of_its_own_is_looked_up,
         a_row_whose_change_is_suppressed_keeps_the_whole_movement_back,
-        a_locked_row_sends_a_movement_that_came_alone_the_long_way,
+    );
+}
+
+#[cfg(feature = "mysql")]
+mod maria {
+    use super::mysql_only;
+
+    leastlock_testkit::mount!(mysql_only on mysql:
+        a_unique_index_beside_the_primary_key_can_be_named,
+        statements_look_each_key_up_in_a_small_table_too,
     );
 }

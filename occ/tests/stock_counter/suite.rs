@@ -5,6 +5,7 @@ use std::time::Duration;
 use leastlock_core::Statement;
 use leastlock_occ::combiner::{BatchError, CombineError};
 use leastlock_occ::{Beside, Counted, MIGRATIONS, Movement, StockCounter, StockSql, StockTable};
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::{Pool, Transaction};
 
@@ -12,7 +13,12 @@ use super::doubles::{LooksForTheOrderFirst, ReadsDecidesWrites};
 
 /// Clients that buy at once; the double needs a place for each to read before any writes.
 const CLIENTS: usize = 200;
-const UNITS: &str = "SELECT units FROM stock WHERE code = '85123A'";
+pub(crate) const UNITS: &str = "SELECT units FROM stock WHERE code = '85123A'";
+
+const TABLE: &str = "CREATE TABLE stock (code VARCHAR(20) PRIMARY KEY, units BIGINT NOT NULL)";
+const TABLE_MYSQL: &str = "CREATE TABLE stock (code VARBINARY(20) PRIMARY KEY, units BIGINT NOT NULL)";
+const LINE: &str = "INSERT INTO line VALUES ($1)";
+const LINE_MYSQL: &str = "INSERT INTO line VALUES (?)";
 
 pub(crate) fn table() -> StockTable {
     StockTable::new("stock", "code", "units").expect("plain names")
@@ -28,9 +34,14 @@ pub(crate) fn take(key: &str, units: i64) -> Movement {
 
 pub(crate) async fn stock<DB: TestEngine>(database: TestDatabase<DB>) -> TestDatabase<DB> {
     let database = database.with(&MIGRATIONS).await;
-    database.execute("CREATE TABLE stock (code VARCHAR(20) PRIMARY KEY, units BIGINT NOT NULL)").await;
+    database.execute(sql::<DB>(TABLE, TABLE_MYSQL)).await;
     database.execute("INSERT INTO stock VALUES ('85123A', 5), ('85123a', 7), ('22423', 1)").await;
     database
+}
+
+pub(crate) async fn sum<DB: TestEngine>(database: &TestDatabase<DB>) -> i64 {
+    let sum = sql::<DB>("SELECT CAST(sum(units) AS BIGINT) FROM stock", "SELECT CAST(sum(units) AS SIGNED) FROM stock");
+    database.int(sum).await
 }
 
 /// Takes a unit of `85123A`; answers whether it has one.
@@ -187,7 +198,7 @@ impl<DB: StockSql> Beside<DB> for Lines {
 
     async fn write(&self, tx: &mut Transaction<'_, DB>, applied: &[&Movement<String>]) -> Result<(), BatchError> {
         for movement in applied {
-            let insert = Statement::new("INSERT INTO line VALUES ($1)").bind(movement.note());
+            let insert = Statement::new(sql::<DB>(LINE, LINE_MYSQL)).bind(movement.note());
             insert.execute::<DB>(tx).await?;
         }
         Ok(())
@@ -221,14 +232,45 @@ pub(crate) async fn own_table_and_keys_that_differ_in_case<DB: TestEngine + Stoc
     }
 }
 
+pub(crate) async fn keys_and_order_ids_of_any_text_are_found_again<DB: TestEngine + StockSql>(
+    database: TestDatabase<DB>,
+) {
+    let database = database.with(&MIGRATIONS).await;
+    let long = "ü".repeat(127);
+    let texts = ["a", "a ", "A", "\"'\\", "[1]", "\u{1}\n\t", "100%_", "\u{1f600} e\u{301}", "\u{e9}", "null", &long];
+    let counter = StockCounter::builder(&database.pool, &StockTable::own()).build().expect("the limits are right");
+    let mut connection = database.pool.acquire().await.expect("a connection");
+    let insert =
+        sql::<DB>("INSERT INTO leastlock_occ_stock VALUES ($1, 2)", "INSERT INTO leastlock_occ_stock VALUES (?, 2)");
+    for text in texts {
+        Statement::new(insert).bind(text).execute::<DB>(&mut connection).await.expect("it can be stored");
+    }
+    for repeat in 0..3 {
+        let orders = texts.map(|text| take(text, 1).with_order_id(text).expect("it is within bounds"));
+        for pending in orders.map(|order| counter.try_submit(order).expect("there is room")) {
+            assert_eq!(pending.await.expect("an answer"), Counted::Applied, "{repeat}");
+        }
+    }
+    let all = texts.iter().skip(1).try_fold(take(texts[0], 2), |all, text| all.and_take(*text, 1));
+    let refused = Counted::Refused { key: texts[0].to_owned(), units: 1 };
+    let all = all.expect("it is within bounds").with_order_id("all").expect("it is within bounds");
+    for _ in 0..2 {
+        assert_eq!(counter.submit(all.clone()).await.expect("an answer"), refused);
+    }
+    let ones = database.int("SELECT count(*) FROM leastlock_occ_stock WHERE units = 1").await;
+    assert_eq!(ones, i64::try_from(texts.len()).expect("few"), "each was taken from once");
+}
+
 pub(crate) async fn forgotten_order_ids_are_new_again<DB: TestEngine + StockSql>(database: TestDatabase<DB>) {
     let database = stock(database).await;
     let counter = counter(&database.pool);
     let order = || take("85123A", 1).with_order_id("536365").expect("it is within bounds");
     assert_eq!(counter.submit(order()).await.expect("an answer"), Counted::Applied);
     let mut connection = database.pool.acquire().await.expect("a connection");
-    let old = StockCounter::<DB>::forget_orders(&mut connection, Duration::from_hours(1), 10).await;
-    assert_eq!(old.expect("it runs"), 0);
+    for age in [Duration::from_hours(1), Duration::MAX] {
+        let old = StockCounter::<DB>::forget_orders(&mut connection, age, 10).await;
+        assert_eq!(old.expect("it runs"), 0);
+    }
     assert_eq!(counter.submit(order()).await.expect("an answer"), Counted::Applied);
     assert_eq!(database.int(UNITS).await, 4);
     // Clocks count milliseconds; an id is older than none of them once the next has come.

@@ -1,0 +1,71 @@
+//! What others do between two statements of a batch.
+
+use leastlock_core::{Engine, Statement};
+use leastlock_occ::combiner::{BatchError, CombineError};
+use leastlock_occ::{Beside, Counted, Movement, StockCounter, StockSql};
+use leastlock_testkit::database::sql;
+use leastlock_testkit::{TestDatabase, TestEngine};
+use sqlx::Transaction;
+use tokio::time::timeout;
+
+use super::crowd::LIMIT;
+use super::server::waits_for_a_lock;
+use super::suite::{UNITS, counter, stock, table, take};
+
+const INSERT: &str = "INSERT INTO leastlock_occ_order (order_id, operation_digest, answer) VALUES ($1, 1, 'applied')";
+const INSERT_MYSQL: &str =
+    "INSERT INTO leastlock_occ_order (order_id, operation_digest, answer) VALUES (?, 1, 'applied')";
+
+/// Somebody has inserted the order id, for another movement of other rows, and commits while the batch waits for it.
+pub(crate) async fn an_order_id_that_comes_in_meanwhile_is_seen<DB: TestEngine + StockSql>(database: TestDatabase<DB>) {
+    let database = stock(database).await;
+    let counter = counter(&database.pool);
+    for (commits, answer, left) in [(true, Counted::Mismatch, 5), (false, Counted::Applied, 4)] {
+        let id = format!("order-{commits}");
+        let mut somebody = database.pool.begin().await.expect("a transaction");
+        let insert = Statement::new(sql::<DB>(INSERT, INSERT_MYSQL)).bind(&id);
+        insert.execute::<DB>(&mut somebody).await.expect("the id is new");
+        let order = take("85123A", 1).with_order_id(id).expect("it is within bounds");
+        let others = ["1", "2"].map(|other| take("85123a", 1).with_order_id(format!("{commits}{other}")));
+        let [one, two] = others.map(|other| counter.try_submit(other.expect("bounds")).expect("there is room"));
+        let waits = counter.try_submit(order).expect("there is room");
+        waits_for_a_lock(&database).await;
+        if commits { somebody.commit().await } else { somebody.rollback().await }.expect("it ends");
+        for (pending, expected) in [(one, Counted::Applied), (two, Counted::Applied), (waits, answer)] {
+            assert_eq!(timeout(LIMIT, pending).await.expect("it ends").expect("an answer"), expected);
+        }
+        assert_eq!(database.int(UNITS).await, left);
+    }
+    assert_eq!(
+        database.int("SELECT units FROM stock WHERE code = '85123a'").await,
+        7 - 4,
+        "the others were applied once"
+    );
+}
+
+/// Writes nothing, and passes over an error that has ended the transaction.
+struct PassesOver;
+
+impl<DB: StockSql> Beside<DB> for PassesOver {
+    type Note = ();
+
+    async fn write(&self, tx: &mut Transaction<'_, DB>, _applied: &[&Movement]) -> Result<(), BatchError> {
+        // Any error on PostgreSQL; on MySQL what a deadlock does, which a statement of sqlx's own does not make known.
+        let ending = if DB::ENGINE == Engine::Postgres { "SELECT * FROM nowhere" } else { "ROLLBACK" };
+        drop(Statement::new(ending).execute::<DB>(tx).await);
+        Ok(())
+    }
+}
+
+pub(crate) async fn an_error_that_was_passed_over_beside_moves_nothing<DB: TestEngine + StockSql>(
+    database: TestDatabase<DB>,
+) {
+    let database = stock(database).await;
+    let builder = StockCounter::builder(&database.pool, &table()).beside(PassesOver);
+    let counter = builder.build().expect("the limits are right");
+    let order = take("85123A", 1).with_order_id("1").expect("it is within bounds");
+    let answer = timeout(LIMIT, counter.submit(order)).await.expect("an answer");
+    assert!(matches!(answer, Err(CombineError::Failed { .. })), "{answer:?}");
+    assert_eq!(database.int(UNITS).await, 5);
+    assert_eq!(database.int("SELECT count(*) FROM leastlock_occ_order").await, 0);
+}
