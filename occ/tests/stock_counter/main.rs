@@ -14,6 +14,8 @@ mod postgres_only;
 mod races;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod server;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod statements;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod suite;
 
@@ -58,6 +60,13 @@ mod raced {
         an_order_id_that_comes_in_meanwhile_is_seen,
         an_error_that_was_passed_over_beside_moves_nothing,
     );
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod constant {
+    use super::statements;
+
+    leastlock_testkit::mount!(statements on postgres and mysql: a_batch_is_as_many_statements_whatever_its_size);
 }
 
 #[cfg(feature = "postgres")]
