@@ -85,15 +85,15 @@ impl<DB: CombinerSql, A: Apply<DB>> CombinerBuilder<DB, A> {
         self
     }
 
-    /// How long a batch waits for a row that somebody else has locked, where the engine can bound it (PostgreSQL); 2 s by
-    /// default. Then the batch is split, so that what need not wait goes on.
+    /// How long a batch waits for a row that somebody else has locked, where the engine can bound it (PostgreSQL; MySQL and
+    /// MariaDB, in whole seconds); 2 s by default. Then the batch is split, so that what need not wait goes on.
     pub const fn lock_wait(mut self, limit: Duration) -> Self {
         self.limits.lock_wait = limit;
         self
     }
 
-    /// How long one attempt may take up to its commit, and the commit after it; 30 s each by default. On PostgreSQL the server
-    /// ends the transaction of a process that has stopped after this time too.
+    /// How long one attempt may take up to its commit, and the commit after it; 30 s each by default. On PostgreSQL and
+    /// MariaDB the server ends the transaction of a process that has stopped after this time too; MySQL has no such bound.
     pub const fn attempt_time(mut self, limit: Duration) -> Self {
         self.limits.attempt_time = limit;
         self
@@ -101,14 +101,15 @@ impl<DB: CombinerSql, A: Apply<DB>> CombinerBuilder<DB, A> {
 
     /// How long the fate of a commit whose reply was lost is asked for before its operations are answered
     /// [`Unknown`](super::CombineError::Unknown); 45 s by default. Longer than [`attempt_time`](Self::attempt_time), it
-    /// outlasts a transaction that was left open.
+    /// outlasts a transaction that was left open. Only PostgreSQL can be asked.
     pub const fn lookup_time(mut self, limit: Duration) -> Self {
         self.limits.lookup_time = limit;
         self
     }
 
     /// How long a committer that has nothing to do keeps its connection from the pool; 20 ms by default. Getting one for
-    /// each batch costs up to two round trips.
+    /// each batch costs up to two round trips; on MySQL and MariaDB two more, because there a connection's own bounds of waits
+    /// and of idling are changed while it is kept, and given back.
     pub const fn keep_connection(mut self, time: Duration) -> Self {
         self.limits.keep_connection = time;
         self

@@ -43,7 +43,8 @@ impl<DB: StockSql, B: Beside<DB>> StockCounterBuilder<DB, B> {
     /// one statement on PostgreSQL, and so is a movement of one row that comes alone on every engine. If the reply to *that* is lost, only an
     /// order id tells whether a movement was applied; without one it is answered
     /// [`Unknown`](crate::combiner::CombineError::Unknown), as after a lost reply to an `UPDATE` of one's own. With it, every
-    /// batch takes three round trips more on PostgreSQL.
+    /// batch takes three round trips more on PostgreSQL. On MySQL and MariaDB no transaction can be looked up: there only order
+    /// ids tell.
     pub const fn always_in_a_transaction(mut self) -> Self {
         self.takes_the_short_way = false;
         self

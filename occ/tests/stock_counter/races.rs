@@ -16,31 +16,35 @@ const INSERT: &str = "INSERT INTO leastlock_occ_order (order_id, operation_diges
 const INSERT_MYSQL: &str =
     "INSERT INTO leastlock_occ_order (order_id, operation_digest, answer) VALUES (?, 1, 'applied')";
 
+const OTHER_UNITS: &str = "SELECT units FROM stock WHERE code = '85123a'";
+
 /// Somebody has inserted the order id, for another movement of other rows, and commits while the batch waits for it.
 pub(crate) async fn an_order_id_that_comes_in_meanwhile_is_seen<DB: TestEngine + StockSql>(database: TestDatabase<DB>) {
     let database = stock(database).await;
     let counter = counter(&database.pool);
-    for (commits, answer, left) in [(true, Counted::Mismatch, 5), (false, Counted::Applied, 4)] {
-        let id = format!("order-{commits}");
-        let mut somebody = database.pool.begin().await.expect("a transaction");
-        let insert = Statement::new(sql::<DB>(INSERT, INSERT_MYSQL)).bind(&id);
-        insert.execute::<DB>(&mut somebody).await.expect("the id is new");
-        let order = take("85123A", 1).with_order_id(id).expect("it is within bounds");
-        let others = ["1", "2"].map(|other| take("85123a", 1).with_order_id(format!("{commits}{other}")));
-        let [one, two] = others.map(|other| counter.try_submit(other.expect("bounds")).expect("there is room"));
-        let waits = counter.try_submit(order).expect("there is room");
-        waits_for_a_lock(&database).await;
-        if commits { somebody.commit().await } else { somebody.rollback().await }.expect("it ends");
-        for (pending, expected) in [(one, Counted::Applied), (two, Counted::Applied), (waits, answer)] {
-            assert_eq!(timeout(LIMIT, pending).await.expect("it ends").expect("an answer"), expected);
+    for beside in [0, 2] {
+        for (commits, answer) in [(true, Counted::Mismatch), (false, Counted::Applied)] {
+            database.execute("UPDATE stock SET units = 5").await;
+            let id = format!("{commits} beside {beside}");
+            let mut somebody = database.pool.begin().await.expect("a transaction");
+            let insert = Statement::new(sql::<DB>(INSERT, INSERT_MYSQL)).bind(&id);
+            insert.execute::<DB>(&mut somebody).await.expect("the id is new");
+            let order = |key, id: String| {
+                let order = take(key, 1).with_order_id(id).expect("it is within bounds");
+                counter.try_submit(order).expect("there is room")
+            };
+            let others: Vec<_> = (0..beside).map(|n| order("85123a", format!("{id}: {n}"))).collect();
+            let waits = order("85123A", id);
+            waits_for_a_lock(&database).await;
+            if commits { somebody.commit().await } else { somebody.rollback().await }.expect("it ends");
+            for other in others {
+                assert_eq!(timeout(LIMIT, other).await.expect("it ends").expect("an answer"), Counted::Applied);
+            }
+            assert_eq!(timeout(LIMIT, waits).await.expect("it ends").expect("an answer"), answer);
+            assert_eq!(database.int(UNITS).await, 5 - i64::from(!commits));
+            assert_eq!(database.int(OTHER_UNITS).await, 5 - beside, "the others were applied once");
         }
-        assert_eq!(database.int(UNITS).await, left);
     }
-    assert_eq!(
-        database.int("SELECT units FROM stock WHERE code = '85123a'").await,
-        7 - 4,
-        "the others were applied once"
-    );
 }
 
 /// Writes nothing, and passes over an error that has ended the transaction.

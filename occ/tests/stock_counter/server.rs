@@ -11,7 +11,7 @@ use super::crowd::LIMIT;
 const WAITING: &str =
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
 const DEADLOCKS: &str = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
-/// What begins the part of InnoDB's status that is about transactions.
+/// What begins the part of `InnoDB`'s status that is about transactions.
 const TRANSACTIONS: &str = "\nTRANSACTIONS\n";
 const DEADLOCK: &str = "LATEST DETECTED DEADLOCK";
 
@@ -48,7 +48,7 @@ pub(crate) async fn deadlocks<DB: TestEngine>(database: &TestDatabase<DB>) -> i6
     i64::from(last.is_some_and(|(deadlock, _)| deadlock.contains(&name)))
 }
 
-/// InnoDB's status, and the name of the test's database.
+/// `InnoDB`'s status, and the name of the test's database.
 async fn innodb<DB: TestEngine>(database: &TestDatabase<DB>) -> (String, String) {
     let mut connection = database.pool.acquire().await.expect("a connection");
     let mut answers = Vec::new();

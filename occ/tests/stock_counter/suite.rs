@@ -39,11 +39,6 @@ pub(crate) async fn stock<DB: TestEngine>(database: TestDatabase<DB>) -> TestDat
     database
 }
 
-pub(crate) async fn sum<DB: TestEngine>(database: &TestDatabase<DB>) -> i64 {
-    let sum = sql::<DB>("SELECT CAST(sum(units) AS BIGINT) FROM stock", "SELECT CAST(sum(units) AS SIGNED) FROM stock");
-    database.int(sum).await
-}
-
 /// Takes a unit of `85123A`; answers whether it has one.
 pub(crate) trait Shop<DB: StockSql> {
     fn open(pool: &Pool<DB>, clients: usize) -> Self;
