@@ -1,17 +1,22 @@
 //! Contenders in turn, round by round, each round verified.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use fastrand::Rng;
 use serde::Serialize;
-use tokio::task::JoinSet;
 
+use crate::cpu::Cpu;
+use crate::load::{Load, WARM};
 use crate::options::Options;
-use crate::statistics::percentile;
+use crate::progress::Progress;
+use crate::statistics::Quotient;
 
-/// Several ways to do one thing, of which the first is the product.
+/// The warm-up round need not last longer.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+/// Several ways to do one thing.
 ///
 /// # Contract
 /// - Every contender does equal work, except where its name says that it does less.
@@ -19,29 +24,161 @@ use crate::statistics::percentile;
 pub(crate) trait Contest: Send + Sync + 'static {
     /// One way to do it.
     type Contender: Copy + Send + Sync + 'static;
-
-    /// All ways, with their names; the product first.
-    const CONTENDERS: &'static [(&'static str, Self::Contender)];
+    /// What all clients of a turn share, such as their pool.
+    type Arena: Send + Sync + 'static;
+    /// What one client keeps to itself during a turn.
+    type Client: Send + 'static;
 
     /// What is done.
     fn measure(&self) -> &'static str;
 
-    /// Makes the state that a round begins with, equal for all.
-    fn prepare(&self) -> impl Future<Output = anyhow::Result<()>> + Send;
+    /// All ways, in the order of their turns.
+    fn entrants(&self) -> Vec<Entrant<Self::Contender>>;
 
-    /// One operation; answers how many effects it had.
-    fn call(&self, contender: Self::Contender, rng: &mut Rng) -> impl Future<Output = anyhow::Result<u64>> + Send;
+    /// Whether there is a [`Supply::Scarce`], of which a wrong contender would give away more than there is.
+    fn can_run_out(&self) -> bool;
 
-    /// Fails if the database does not show so many effects since [`prepare`](Self::prepare).
-    fn verify(&self, contender: Self::Contender, effects: u64) -> impl Future<Output = anyhow::Result<()>> + Send;
+    /// Opens what so many clients need, all its connections included.
+    fn open(&self, clients: u32) -> impl Future<Output = anyhow::Result<Self::Arena>> + Send;
+
+    /// How many connections there are.
+    fn connections(&self, arena: &Self::Arena) -> u32;
+
+    /// Ends an arena, all its connections included.
+    fn close(&self, arena: Arc<Self::Arena>) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// Makes the state that a turn begins with, equal for all.
+    fn prepare(&self, contender: Self::Contender, supply: Supply) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// One client, before its first call.
+    fn client(&self, contender: Self::Contender, seat: Seat) -> Self::Client;
+
+    /// One operation.
+    fn call(
+        &self,
+        arena: &Self::Arena,
+        contender: Self::Contender,
+        client: &mut Self::Client,
+    ) -> impl Future<Output = anyhow::Result<Done>> + Send;
+
+    /// Compares the claims made since [`prepare`](Self::prepare) with the database; answers how much was given away that was
+    /// not there. Fails at any other difference.
+    fn verify(
+        &self,
+        contender: Self::Contender,
+        supply: Supply,
+        claims: Claims,
+    ) -> impl Future<Output = anyhow::Result<u64>> + Send;
+}
+
+/// A way, and how it stands in the report.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entrant<C> {
+    /// Its name in the report.
+    pub(crate) name: &'static str,
+    /// The way.
+    pub(crate) contender: C,
+    /// The ratio that is reported beside it.
+    pub(crate) quotient: Option<Quotient>,
+    /// Whether it tries again after a conflict, so that conflicts are worth a column.
+    pub(crate) retries: bool,
+    /// It stands there to show a mistake, and what it gives away too much fails no run.
+    pub(crate) is_wrong_on_purpose: bool,
+}
+
+/// How much there is to begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Supply {
+    /// More than a turn can take.
+    Ample,
+    /// Soon gone, whatever the number of clients.
+    Scarce,
+}
+
+/// What a client is told at the beginning.
+#[derive(Debug, Clone)]
+pub(crate) struct Seat {
+    /// Its number, from 0.
+    pub(crate) number: u32,
+    /// How many there are.
+    pub(crate) of: u32,
+    /// What there is to begin with.
+    pub(crate) supply: Supply,
+    /// Seeded the same for all contenders of a round, so that they draw the same rows and keys.
+    pub(crate) rng: Rng,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It had its effect.
+    Effect,
+    /// It was answered, and rightly had none: a refusal, a replay.
+    NoEffect,
+    /// It met conflicts until a limit. No effect, and no answer that a caller could use.
+    GaveUp,
+}
+
+/// One call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Done {
+    /// What came of it.
+    pub(crate) outcome: Outcome,
+    /// How many attempts met a conflict.
+    pub(crate) conflicts: u64,
+}
+
+impl Done {
+    /// A call that met no conflict.
+    pub(crate) const fn at_once(had_effect: bool) -> Self {
+        Self { outcome: if had_effect { Outcome::Effect } else { Outcome::NoEffect }, conflicts: 0 }
+    }
+}
+
+/// What the calls claim in sum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Claims {
+    /// Calls that had their effect.
+    pub(crate) effects: u64,
+    /// Calls that were answered and had none.
+    pub(crate) without_effect: u64,
+    /// Calls that gave up.
+    pub(crate) gave_up: u64,
+    /// Attempts that met a conflict.
+    pub(crate) conflicts: u64,
+}
+
+impl Claims {
+    /// Counts a call.
+    pub(crate) fn count(&mut self, done: Done) {
+        match done.outcome {
+            Outcome::Effect => self.effects += 1,
+            Outcome::NoEffect => self.without_effect += 1,
+            Outcome::GaveUp => self.gave_up += 1,
+        }
+        self.conflicts += done.conflicts;
+    }
+
+    /// Counts another client's calls.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.effects += other.effects;
+        self.without_effect += other.without_effect;
+        self.gave_up += other.gave_up;
+        self.conflicts += other.conflicts;
+    }
+
+    /// Calls that were answered.
+    pub(crate) const fn answered(&self) -> u64 {
+        self.effects + self.without_effect
+    }
 }
 
 /// What one contender did in one round.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Round {
-    /// Operations that ended.
+    /// Operations that were answered in the time that is measured.
     pub(crate) operations: u64,
-    /// From the start to the end of the last operation.
+    /// That time.
     pub(crate) seconds: f64,
     /// The one divided by the other.
     pub(crate) per_second: f64,
@@ -49,6 +186,12 @@ pub(crate) struct Round {
     pub(crate) p50_us: f64,
     /// 99 of 100 operations took no longer.
     pub(crate) p99_us: f64,
+    /// Attempts that met a conflict.
+    pub(crate) conflicts: u64,
+    /// Calls that met conflicts until a limit, and are no operations.
+    pub(crate) gave_up: u64,
+    /// Processor time of the database, where it can be read.
+    pub(crate) cpu_seconds: Option<f64>,
 }
 
 /// One contender's rounds.
@@ -56,6 +199,14 @@ pub(crate) struct Round {
 pub(crate) struct Entry {
     /// The contender.
     pub(crate) name: &'static str,
+    /// The ratio that is reported beside it.
+    pub(crate) quotient: Option<Quotient>,
+    /// Whether conflicts are worth a column.
+    pub(crate) retries: bool,
+    /// It stands there to show a mistake.
+    pub(crate) is_wrong_on_purpose: bool,
+    /// How much it gave away that was not there, in all rounds, the warm-up included.
+    pub(crate) oversold: u64,
     /// In the order in which they ran, without the warm-up.
     pub(crate) rounds: Vec<Round>,
 }
@@ -67,164 +218,116 @@ pub(crate) struct Comparison {
     pub(crate) measure: &'static str,
     /// How many clients did it at once.
     pub(crate) clients: u32,
-    /// The product first.
+    /// How many connections they had.
+    pub(crate) connections: u32,
+    /// In the order of their turns.
     pub(crate) entries: Vec<Entry>,
 }
 
-/// Runs the contenders in turn: A B A B ….
+/// What all contests of a run share.
+#[derive(Debug)]
+pub(crate) struct Course<'a> {
+    /// What the command line says.
+    pub(crate) options: &'a Options,
+    /// Where the database's processor time is read.
+    pub(crate) cpu: Cpu,
+    /// Says how far the run has come.
+    pub(crate) progress: Progress,
+}
+
+/// How many turns a contest of so many contenders takes, and how long about.
+pub(crate) fn turns(contenders: usize, options: &Options) -> (u64, Duration) {
+    let a_round = contenders as u64 * options.clients.len() as u64;
+    let counted = (options.seconds + WARM) * options.rounds;
+    let time = counted + WARM_UP.min(options.seconds) + WARM;
+    (a_round * u64::from(options.rounds + 1), time * u32::try_from(a_round).unwrap_or(u32::MAX))
+}
+
+/// Runs the contenders in turn, at each number of clients in turn: A1 B1 A16 B16, A1 B1 A16 B16, …
 ///
 /// # Errors
 /// When an operation fails or a round's result does not add up.
-pub(crate) async fn compare<C: Contest>(contest: C, clients: u32, options: &Options) -> anyhow::Result<Comparison> {
+pub(crate) async fn compare<C: Contest>(contest: C, course: &Course<'_>) -> anyhow::Result<Vec<Comparison>> {
     let contest = Arc::new(contest);
-    let measure = contest.measure();
-    let mut entries: Vec<_> = C::CONTENDERS.iter().map(|(name, _)| Entry { name, rounds: Vec::new() }).collect();
-    // Round 0 warms up: connections, statement caches, the server's memory.
-    for number in 0..=options.rounds {
-        for ((name, contender), entry) in C::CONTENDERS.iter().zip(&mut entries) {
-            contest.prepare().await.with_context(|| format!("{measure}, {name}: preparing"))?;
-            let load = Load { clients, time: options.seconds, seed: options.seed ^ (u64::from(number) << 40) };
-            let (round, effects) =
-                load.run(&contest, *contender).await.with_context(|| format!("{measure}, {name}"))?;
-            contest.verify(*contender, effects).await.with_context(|| format!("{measure}, {name}: wrong results"))?;
-            let kind = if number == 0 { "warm-up".to_owned() } else { format!("round {number}/{}", options.rounds) };
-            eprintln!("{measure}, clients: {clients}, {kind}, {name}: {:.0} ops/s, verified", round.per_second);
-            if number > 0 {
-                entry.rounds.push(round);
+    let entrants = contest.entrants();
+    let mut comparisons = Vec::new();
+    for &clients in &course.options.clients {
+        let entries = entrants.iter().map(Entry::without_rounds).collect();
+        comparisons.push(Comparison { measure: contest.measure(), clients, connections: 0, entries });
+    }
+    for number in 0..=course.options.rounds {
+        for comparison in &mut comparisons {
+            let arena = Arc::new(contest.open(comparison.clients).await?);
+            comparison.connections = contest.connections(&arena);
+            for (entrant, entry) in entrants.iter().zip(&mut comparison.entries) {
+                let turn = Turn {
+                    contest: &contest,
+                    arena: &arena,
+                    clients: comparison.clients,
+                    contender: entrant.contender,
+                };
+                let place = || format!("{}, {} clients, {}", comparison.measure, comparison.clients, entrant.name);
+                turn.run(number, entry, course).await.with_context(place)?;
             }
+            contest.close(arena).await?;
         }
     }
-    Ok(Comparison { measure, clients, entries })
+    Ok(comparisons)
 }
 
-/// The load of one round: each client begins its next operation when its last has ended, until the time is over.
-#[derive(Debug)]
-struct Load {
+/// A contender at a number of clients.
+struct Turn<'a, C: Contest> {
+    contest: &'a Arc<C>,
+    arena: &'a Arc<C::Arena>,
     clients: u32,
-    time: Duration,
-    seed: u64,
-}
-
-impl Load {
-    async fn run<C: Contest>(&self, contest: &Arc<C>, contender: C::Contender) -> anyhow::Result<(Round, u64)> {
-        let started = Instant::now();
-        let mut clients = JoinSet::new();
-        for client in 0..self.clients {
-            // Equal for all contenders of a round, so that they draw the same rows and keys.
-            let rng = Rng::with_seed(self.seed ^ (u64::from(client) << 32));
-            clients.spawn(run_client(Arc::clone(contest), contender, rng, started + self.time));
-        }
-        let (mut latencies, mut effects) = (Vec::new(), 0);
-        while let Some(client) = clients.join_next().await {
-            let (mut of_client, of_effects) = client.context("a client ended early")??;
-            latencies.append(&mut of_client);
-            effects += of_effects;
-        }
-        let seconds = started.elapsed().as_secs_f64();
-        latencies.sort_unstable();
-        Ok((Round::new(&latencies, seconds)?, effects))
-    }
-}
-
-async fn run_client<C: Contest>(
-    contest: Arc<C>,
     contender: C::Contender,
-    mut rng: Rng,
-    deadline: Instant,
-) -> anyhow::Result<(Vec<u64>, u64)> {
-    let (mut latencies, mut effects) = (Vec::new(), 0);
-    while Instant::now() < deadline {
-        let started = Instant::now();
-        effects += contest.call(contender, &mut rng).await?;
-        latencies.push(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    }
-    Ok((latencies, effects))
 }
 
-impl Round {
-    #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds of a round are far below 2^53")]
-    fn new(sorted_ns: &[u64], seconds: f64) -> anyhow::Result<Self> {
-        let operations = sorted_ns.len() as u64;
-        ensure!(operations > 0, "no operation ended in {seconds:.3} s");
-        let micros = |percent| percentile(sorted_ns, percent).map_or(0.0, |ns| ns as f64 / 1000.0);
-        let per_second = operations as f64 / seconds;
-        Ok(Self { operations, seconds, per_second, p50_us: micros(50), p99_us: micros(99) })
+impl<C: Contest> Turn<'_, C> {
+    async fn run(&self, number: u32, entry: &mut Entry, course: &Course<'_>) -> anyhow::Result<()> {
+        let options = course.options;
+        if number == 0 && self.contest.can_run_out() {
+            entry.oversold += self.sell_out(options.seed).await.context("while the supply ran out")?;
+        }
+        let supply = Supply::Ample;
+        self.contest.prepare(self.contender, supply).await.context("preparing")?;
+        let load = self.load(supply, options.seed ^ (u64::from(number) << 40));
+        let time = if number == 0 { WARM_UP.min(options.seconds) } else { options.seconds };
+        let (round, claims) = load.run_for(time, course.cpu).await?;
+        entry.oversold += self.contest.verify(self.contender, supply, claims).await.context("wrong results")?;
+        course.progress.turn_ended(&format!(
+            "{}, {} clients, {}: {:.0} ops/s",
+            self.contest.measure(),
+            self.clients,
+            entry.name,
+            round.per_second
+        ));
+        if number > 0 {
+            entry.rounds.push(round);
+        }
+        Ok(())
+    }
+
+    /// All take what there is until there is no more; answers how much was given away that was not there.
+    async fn sell_out(&self, seed: u64) -> anyhow::Result<u64> {
+        let supply = Supply::Scarce;
+        self.contest.prepare(self.contender, supply).await.context("preparing")?;
+        let claims = self.load(supply, seed).run_out().await?;
+        self.contest.verify(self.contender, supply, claims).await
+    }
+
+    fn load(&self, supply: Supply, seed: u64) -> Load<'_, C> {
+        let Self { contest, arena, clients, contender } = *self;
+        Load { contest, arena, contender, clients, supply, seed }
+    }
+}
+
+impl Entry {
+    fn without_rounds<C>(entrant: &Entrant<C>) -> Self {
+        let Entrant { name, quotient, retries, is_wrong_on_purpose, .. } = *entrant;
+        Self { name, quotient, retries, is_wrong_on_purpose, oversold: 0, rounds: Vec::new() }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
-
-    /// Counts in memory. With `LOSES`, the second contender loses updates.
-    #[derive(Debug, Default)]
-    struct Counting<const LOSES: bool> {
-        stored: AtomicU64,
-        verified: Arc<Mutex<Vec<char>>>,
-    }
-
-    impl<const LOSES: bool> Contest for Counting<LOSES> {
-        type Contender = char;
-        const CONTENDERS: &'static [(&'static str, char)] = &[("first", 'A'), ("second", 'B')];
-
-        fn measure(&self) -> &'static str {
-            "counting"
-        }
-
-        async fn prepare(&self) -> anyhow::Result<()> {
-            self.stored.store(0, Ordering::SeqCst);
-            Ok(())
-        }
-
-        async fn call(&self, contender: char, rng: &mut Rng) -> anyhow::Result<u64> {
-            tokio::task::yield_now().await;
-            if !(LOSES && contender == 'B' && rng.bool()) {
-                self.stored.fetch_add(1, Ordering::SeqCst);
-            }
-            Ok(1)
-        }
-
-        async fn verify(&self, contender: char, effects: u64) -> anyhow::Result<()> {
-            self.verified.lock().unwrap().push(contender);
-            let stored = self.stored.load(Ordering::SeqCst);
-            ensure!(stored == effects, "{stored} are stored, {effects} were claimed");
-            Ok(())
-        }
-    }
-
-    fn options() -> Options {
-        Line::parse_from(["bench", "--rounds", "3", "--seconds", "0.02", "--seed", "1"]).options
-    }
-
-    #[tokio::test]
-    async fn contenders_run_in_turn_and_the_warm_up_is_not_counted() {
-        let contest = Counting::<false>::default();
-        let verified = Arc::clone(&contest.verified);
-        let comparison = compare(contest, 4, &options()).await.unwrap();
-        assert_eq!(*verified.lock().unwrap(), ['A', 'B', 'A', 'B', 'A', 'B', 'A', 'B']);
-        assert_eq!(comparison.entries.len(), 2);
-        for entry in comparison.entries {
-            assert_eq!(entry.rounds.len(), 3);
-            for round in entry.rounds {
-                assert!(round.operations > 0 && round.p50_us <= round.p99_us);
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn wrong_results_fail_the_run() {
-        let error = compare(Counting::<true>::default(), 2, &options()).await.unwrap_err();
-        assert!(format!("{error:#}").contains("counting, second: wrong results"), "{error:#}");
-    }
-}
+mod tests;

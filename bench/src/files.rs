@@ -15,6 +15,7 @@ struct Line<'a> {
     engine: &'a str,
     operation: &'a str,
     clients: u32,
+    connections: u32,
     contender: &'a str,
     round: usize,
     operations: u64,
@@ -22,6 +23,10 @@ struct Line<'a> {
     operations_per_second: f64,
     p50_us: f64,
     p99_us: f64,
+    conflicts: u64,
+    gave_up: u64,
+    /// Empty where it cannot be read.
+    cpu_seconds: Option<f64>,
 }
 
 /// Writes `<scenario>.csv` (a line for each contender's round) and `<scenario>.json` (the whole report).
@@ -44,6 +49,7 @@ fn write_rounds(report: &Report, path: &Path) -> anyhow::Result<()> {
                     engine: &report.engine,
                     operation: comparison.measure,
                     clients: comparison.clients,
+                    connections: comparison.connections,
                     contender: entry.name,
                     round: number + 1,
                     operations: round.operations,
@@ -51,6 +57,9 @@ fn write_rounds(report: &Report, path: &Path) -> anyhow::Result<()> {
                     operations_per_second: round.per_second,
                     p50_us: round.p50_us,
                     p99_us: round.p99_us,
+                    conflicts: round.conflicts,
+                    gave_up: round.gave_up,
+                    cpu_seconds: round.cpu_seconds,
                 })?;
             }
         }
@@ -71,7 +80,8 @@ mod tests {
         let csv = fs::read_to_string(nested.join("example.csv")).unwrap();
         assert_eq!(csv.lines().count(), 1 + 4 * 2 * 3);
         assert!(
-            csv.lines().any(|line| line == "example,SQLite 3,two,16,leastlock,2,10,1.0,95.0,1500.0,9000.0"),
+            csv.lines()
+                .any(|line| line == "example,SQLite 3,two,16,8,leastlock,2,10,1.0,95.0,1500.0,9000.0,25,2,0.004"),
             "{csv}"
         );
         let json: serde_json::Value = serde_json::from_slice(&fs::read(nested.join("example.json")).unwrap()).unwrap();

@@ -1,20 +1,23 @@
 //! Idempotency keys around one INSERT, first request and replay.
 
 mod by_hand;
+mod requests;
 
 use std::sync::Arc;
 
 use anyhow::{bail, ensure};
 use fastrand::Rng;
-use leastlock_idempotency::{Begin, Fingerprint, Key, Keys, MIGRATIONS, Scope};
+use leastlock_idempotency::{Begin, Fingerprint, IdempotencySql, Key, Keys, MIGRATIONS, Scope};
 use leastlock_testkit::TestDatabase;
 use serde::{Deserialize, Serialize};
 use sqlx::Pool;
 
 pub(crate) use self::by_hand::IdempotencyByHand;
-use crate::contest::{Contest, compare};
-use crate::engine::BenchEngine;
+use self::requests::{First, Replay};
+use crate::contest::{Course, compare, turns};
+use crate::engine::{BenchEngine, open_pool};
 use crate::options::Options;
+use crate::progress::Progress;
 use crate::report::Report;
 
 const EFFECTS: &str = "SELECT count(*) FROM effect";
@@ -23,8 +26,10 @@ const RECORDS: &str = "SELECT count(*) FROM leastlock_idempotency";
 const ANSWERED: &str =
     "SELECT count(*) FROM leastlock_idempotency WHERE state = 'completed' AND response_body IS NOT NULL";
 
-/// How many answers there are to replay.
-const STORED_ANSWERS: usize = 1000;
+/// An engine that has keys.
+pub(crate) trait KeyEngine: BenchEngine + IdempotencySql + IdempotencyByHand {}
+
+impl<DB: BenchEngine + IdempotencySql + IdempotencyByHand> KeyEngine for DB {}
 
 /// What a client sends.
 #[derive(Debug, Clone, Serialize)]
@@ -79,15 +84,14 @@ pub(crate) enum Way {
 
 /// The service that answers requests, in each way.
 #[derive(Debug)]
-struct Shop<DB: BenchEngine> {
-    database: Arc<TestDatabase<DB>>,
+struct Shop<DB: KeyEngine> {
     pool: Pool<DB>,
     keys: Keys,
 }
 
-impl<DB: BenchEngine> Shop<DB> {
-    fn new(database: &Arc<TestDatabase<DB>>, pool: &Pool<DB>) -> Self {
-        Self { database: Arc::clone(database), pool: pool.clone(), keys: Keys::default() }
+impl<DB: KeyEngine> Shop<DB> {
+    fn new(pool: &Pool<DB>) -> Self {
+        Self { pool: pool.clone(), keys: Keys::default() }
     }
 
     async fn place(&self, way: Way, order: &Order) -> anyhow::Result<Placed> {
@@ -112,6 +116,20 @@ impl<DB: BenchEngine> Shop<DB> {
             Begin::InFlight { .. } => bail!("the first is still running"),
         }
     }
+}
+
+/// Where both contests take place.
+#[derive(Debug)]
+struct Site<DB: KeyEngine> {
+    database: Arc<TestDatabase<DB>>,
+    /// The most connections of a pool.
+    limit: u32,
+}
+
+impl<DB: KeyEngine> Site<DB> {
+    async fn open(&self, clients: u32) -> anyhow::Result<Shop<DB>> {
+        Ok(Shop::new(&open_pool(&self.database.url, clients, self.limit).await?))
+    }
 
     async fn empty(&self) {
         self.database.execute(DB::EMPTY_EFFECTS).await;
@@ -129,117 +147,22 @@ impl<DB: BenchEngine> Shop<DB> {
     }
 }
 
-/// Requests that come for the first time.
-#[derive(Debug)]
-struct First<DB: BenchEngine>(Shop<DB>);
-
-impl<DB: BenchEngine> Contest for First<DB> {
-    type Contender = Way;
-    const CONTENDERS: &'static [(&'static str, Way)] =
-        &[("leastlock", Way::Leastlock), ("by hand", Way::ByHand), ("effect alone", Way::Bare)];
-
-    fn measure(&self) -> &'static str {
-        "first request"
-    }
-
-    async fn prepare(&self) -> anyhow::Result<()> {
-        self.0.empty().await;
-        Ok(())
-    }
-
-    async fn call(&self, contender: Way, rng: &mut Rng) -> anyhow::Result<u64> {
-        match self.0.place(contender, &Order::random(rng)).await? {
-            Placed::First(_) => Ok(1),
-            Placed::Replay(receipt) => bail!("a request that was never sent before was answered with {receipt:?}"),
-        }
-    }
-
-    async fn verify(&self, contender: Way, effects: u64) -> anyhow::Result<()> {
-        let records = if matches!(contender, Way::Bare) { 0 } else { effects };
-        self.0.holds(effects, records).await
-    }
-}
-
-/// Requests that were answered before.
-#[derive(Debug)]
-struct Replay<DB: BenchEngine> {
-    shop: Shop<DB>,
-    by_leastlock: Vec<(Order, Receipt)>,
-    by_hand: Vec<(Order, Receipt)>,
-}
-
-impl<DB: BenchEngine> Replay<DB> {
-    async fn new(shop: Shop<DB>, seed: u64) -> anyhow::Result<Self> {
-        shop.empty().await;
-        let by_leastlock = first_answers(&shop, Way::Leastlock, Rng::with_seed(seed)).await?;
-        let by_hand = first_answers(&shop, Way::ByHand, Rng::with_seed(!seed)).await?;
-        Ok(Self { shop, by_leastlock, by_hand })
-    }
-}
-
-async fn first_answers<DB: BenchEngine>(
-    shop: &Shop<DB>,
-    way: Way,
-    mut rng: Rng,
-) -> anyhow::Result<Vec<(Order, Receipt)>> {
-    let mut answers = Vec::with_capacity(STORED_ANSWERS);
-    for _ in 0..STORED_ANSWERS {
-        let order = Order::random(&mut rng);
-        let Placed::First(receipt) = shop.place(way, &order).await? else { bail!("a key was not free") };
-        answers.push((order, receipt));
-    }
-    Ok(answers)
-}
-
-impl<DB: BenchEngine> Contest for Replay<DB> {
-    type Contender = Way;
-    const CONTENDERS: &'static [(&'static str, Way)] =
-        &[("leastlock", Way::Leastlock), ("by hand", Way::ByHand), ("SELECT alone", Way::LookUp)];
-
-    fn measure(&self) -> &'static str {
-        "replay"
-    }
-
-    /// Replays change nothing, so the answers stay as they are.
-    async fn prepare(&self) -> anyhow::Result<()> {
-        Ok(())
-    }
-
-    async fn call(&self, contender: Way, rng: &mut Rng) -> anyhow::Result<u64> {
-        let answers = if matches!(contender, Way::Leastlock) { &self.by_leastlock } else { &self.by_hand };
-        let (order, expected) = &answers[rng.usize(..answers.len())];
-        match self.shop.place(contender, order).await? {
-            Placed::Replay(receipt) if receipt == *expected => Ok(0),
-            other => bail!("the first answer was {expected:?}, the repeat got {other:?}"),
-        }
-    }
-
-    async fn verify(&self, _contender: Way, effects: u64) -> anyhow::Result<()> {
-        let stored = (self.by_leastlock.len() + self.by_hand.len()) as u64;
-        self.shop.holds(stored + effects, stored).await
-    }
-}
-
 /// Measures the scenario.
-pub(crate) async fn run<DB: BenchEngine>(options: &Options) -> anyhow::Result<Report> {
+pub(crate) async fn run<DB: KeyEngine>(options: &Options) -> anyhow::Result<Report> {
     let database = database::<DB>().await;
-    let mut report = Report::begin("idempotency", options, &database).await?;
-    for &clients in &options.clients {
-        let pool = DB::pool(&database.url, clients).await?;
-        let contest = First(Shop::new(&database, &pool));
-        report.comparisons.push(compare(contest, clients, options).await?);
-        pool.close().await;
-    }
-    for &clients in &options.clients {
-        let pool = DB::pool(&database.url, clients).await?;
-        let contest = Replay::new(Shop::new(&database, &pool), options.seed).await?;
-        report.comparisons.push(compare(contest, clients, options).await?);
-        pool.close().await;
-    }
+    let (limit, cpu) = (DB::limit(&database).await?, DB::cpu(&database).await?);
+    let mut report = Report::begin("idempotency", options.command("idempotency"), options, &database).await?;
+    report.ratio = "leastlock / this";
+    let site = || Site { database: Arc::clone(&database), limit };
+    let (turns, time) = turns(2 * 3, options);
+    let course = Course { options, cpu, progress: Progress::begin(turns, time) };
+    report.comparisons = compare(First(site()), &course).await?;
+    report.comparisons.extend(compare(Replay::new(site(), options.seed).await?, &course).await?);
+    course.progress.end();
     Ok(report)
 }
 
-async fn database<DB: BenchEngine>() -> Arc<TestDatabase<DB>> {
+async fn database<DB: KeyEngine>() -> Arc<TestDatabase<DB>> {
     let database = TestDatabase::<DB>::create().await.with(&MIGRATIONS).await;
     database.execute(DB::EFFECT_TABLE).await;
     Arc::new(database)
@@ -250,10 +173,12 @@ mod tests {
     use leastlock_testkit::database::{Postgres, Sqlite};
 
     use super::*;
+    use crate::contest::{Claims, Contest, Supply};
 
-    async fn both_ways_answer_a_repeat_with_the_first_answer<DB: BenchEngine>() {
+    async fn both_ways_answer_a_repeat_with_the_first_answer<DB: KeyEngine>() {
         let database = database::<DB>().await;
-        let shop = Shop::new(&database, &DB::pool(&database.url, 2).await.unwrap());
+        let site = Site { database, limit: 2 };
+        let shop = site.open(2).await.unwrap();
         for (number, way) in (1..).zip([Way::Leastlock, Way::ByHand]) {
             let mut order = Order::random(&mut Rng::with_seed(number));
             let Placed::First(first) = shop.place(way, &order).await.unwrap() else { panic!("the key was free") };
@@ -261,26 +186,27 @@ mod tests {
             assert_eq!(first, repeat);
             order.units += 1;
             shop.place(way, &order).await.expect_err("the same key with another request");
-            shop.holds(number, number).await.unwrap();
+            site.holds(number, number).await.unwrap();
         }
     }
 
-    async fn effects_without_records_and_records_without_effects_are_noticed<DB: BenchEngine>() {
-        let database = database::<DB>().await;
-        let contest = First(Shop::new(&database, &DB::pool(&database.url, 2).await.unwrap()));
+    async fn effects_without_records_and_records_without_effects_are_noticed<DB: KeyEngine>() {
+        let contest = First(Site { database: database::<DB>().await, limit: 2 });
+        let shop = contest.open(2).await.unwrap();
         let mut rng = Rng::with_seed(5);
+        let (supply, claim) = (Supply::Ample, |effects| Claims { effects, ..Claims::default() });
         for contender in [Way::Leastlock, Way::ByHand, Way::Bare] {
-            contest.prepare().await.unwrap();
+            contest.prepare(contender, supply).await.unwrap();
             for _ in 0..3 {
-                assert_eq!(contest.call(contender, &mut rng).await.unwrap(), 1);
+                contest.call(&shop, contender, &mut rng).await.unwrap();
             }
-            contest.verify(contender, 3).await.unwrap();
-            contest.verify(contender, 4).await.expect_err("an effect is missing");
+            contest.verify(contender, supply, claim(3)).await.unwrap();
+            contest.verify(contender, supply, claim(4)).await.expect_err("an effect is missing");
             let order = Order::random(&mut rng);
-            contest.0.place(Way::Bare, &order).await.unwrap();
-            contest.verify(contender, 3).await.expect_err("an effect that no call claims");
-            contest.0.place(Way::Bare, &order).await.unwrap();
-            contest.verify(contender, 5).await.expect_err("one request had its effect twice");
+            shop.place(Way::Bare, &order).await.unwrap();
+            contest.verify(contender, supply, claim(3)).await.expect_err("an effect that no call claims");
+            shop.place(Way::Bare, &order).await.unwrap();
+            contest.verify(contender, supply, claim(5)).await.expect_err("one request had its effect twice");
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
 use crate::contest::{Comparison, Entry};
@@ -13,15 +14,27 @@ use crate::statistics::Spread;
 const PANEL_WIDTH: u32 = 560;
 const PANEL_HEIGHT: u32 = 360;
 /// Told apart by colour-blind readers as well (Okabe and Ito, "Color Universal Design", 2008).
-const COLOURS: [RGBColor; 4] =
-    [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115), RGBColor(204, 121, 167)];
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+    RGBColor(240, 228, 66),
+];
+/// Values further apart than this are drawn on a logarithmic scale.
+const LINEAR: f64 = 20.0;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// A row of panels.
+/// A row of panels: what it shows of an entry.
 struct Kind {
+    caption: String,
     unit: &'static str,
     decimals: usize,
+    value: fn(&Comparison, &Entry) -> Option<Spread>,
 }
 
 /// A line of a panel: its name, its colour, and a value with its spread for each number of clients.
@@ -31,28 +44,45 @@ struct Line {
     points: Vec<(u32, Spread)>,
 }
 
-/// Draws `<scenario>.svg`: for each operation, throughput above and ratio below, over the number of clients. Points are
-/// medians, bars go from the smallest to the largest value.
+/// Draws `<scenario>.svg`: for each operation throughput, latency and ratio below each other, over the number of clients.
+/// Points are medians, bars go from the smallest to the largest value.
 pub(crate) fn write(report: &Report, folder: &Path) -> anyhow::Result<()> {
     let path = folder.join(report.scenario).with_extension("svg");
     draw(report, &path).with_context(|| format!("{} cannot be drawn", path.display()))
 }
 
 fn draw(report: &Report, path: &Path) -> anyhow::Result<()> {
-    let measures = measures(report);
-    let columns = u32::try_from(measures.len())?;
-    let root = SVGBackend::new(path, (PANEL_WIDTH * columns, 2 * PANEL_HEIGHT)).into_drawing_area();
+    let (measures, kinds) = (measures(report), kinds(report));
+    let (columns, rows) = (u32::try_from(measures.len())?, u32::try_from(kinds.len())?);
+    let root = SVGBackend::new(path, (PANEL_WIDTH * columns, PANEL_HEIGHT * rows)).into_drawing_area();
     root.fill(&WHITE)?;
-    let panels = root.split_evenly((2, measures.len()));
-    for (number, measure) in measures.iter().enumerate() {
-        let of_measure: Vec<_> = report.comparisons.iter().filter(|one| one.measure == *measure).collect();
-        let throughput = Kind { unit: "operations a second", decimals: 0 };
-        panel(&panels[number], &format!("{}: {measure}", report.engine), &throughput, &throughputs(&of_measure))?;
-        let ratio = Kind { unit: "ratio", decimals: 1 };
-        panel(&panels[measures.len() + number], "throughput of leastlock / other", &ratio, &ratios(&of_measure))?;
+    let panels = root.split_evenly((kinds.len(), measures.len()));
+    for (row, kind) in panels.chunks(measures.len()).zip(&kinds) {
+        for (area, measure) in row.iter().zip(&measures) {
+            let of_measure: Vec<_> = report.comparisons.iter().filter(|one| one.measure == *measure).collect();
+            // Without its base no contender has a ratio.
+            let lines = lines(&of_measure, kind.value);
+            if !lines.is_empty() {
+                panel(area, &format!("{measure}: {}", kind.caption), kind, &lines)?;
+            }
+        }
     }
     root.present()?;
     Ok(())
+}
+
+fn kinds(report: &Report) -> [Kind; 3] {
+    let kind = |caption, unit, decimals, value| Kind { caption, unit, decimals, value };
+    let engine = &report.engine;
+    [
+        kind(format!("throughput, {engine}"), "operations a second", 0, |_, entry| {
+            Spread::of(entry.values(|round| round.per_second))
+        }),
+        kind(format!("latency (p99), {engine}"), "ms", 1, |_, entry| {
+            Spread::of(entry.values(|round| round.p99_us / 1000.0))
+        }),
+        kind(format!("throughput, {}", report.ratio), "ratio", 1, Comparison::ratio),
+    ]
 }
 
 fn measures(report: &Report) -> Vec<&'static str> {
@@ -61,15 +91,7 @@ fn measures(report: &Report) -> Vec<&'static str> {
     measures
 }
 
-fn throughputs(comparisons: &[&Comparison]) -> Vec<Line> {
-    lines(comparisons, |_, entry| Spread::of(entry.values(|round| round.per_second)))
-}
-
-fn ratios(comparisons: &[&Comparison]) -> Vec<Line> {
-    lines(comparisons, Comparison::ratio)
-}
-
-fn lines(comparisons: &[&Comparison], value: impl Fn(&Comparison, &Entry) -> Option<Spread>) -> Vec<Line> {
+fn lines(comparisons: &[&Comparison], value: fn(&Comparison, &Entry) -> Option<Spread>) -> Vec<Line> {
     let names: Vec<_> = comparisons.iter().take(1).flat_map(|one| one.entries.iter().map(|entry| entry.name)).collect();
     let line = |(number, name): (usize, &&'static str)| {
         let points = comparisons.iter().filter_map(|comparison| {
@@ -81,7 +103,25 @@ fn lines(comparisons: &[&Comparison], value: impl Fn(&Comparison, &Entry) -> Opt
     names.iter().enumerate().map(line).filter(|line| !line.points.is_empty()).collect()
 }
 
+/// Linear from zero, or logarithmic where the values are far apart.
 fn panel(area: &Area<'_>, caption: &str, kind: &Kind, lines: &[Line]) -> anyhow::Result<()> {
+    let values = || lines.iter().flat_map(|line| &line.points).map(|(_, value)| value);
+    let low = values().map(|value| value.min).fold(f64::INFINITY, f64::min);
+    let high = values().map(|value| value.max).fold(0.0, f64::max);
+    // The legend stands above the highest bar.
+    if low > 0.0 && high / low > LINEAR {
+        let room = 1.2 + 0.06 * f64::from(u32::try_from(lines.len())?);
+        chart(area, caption, kind, lines, (low / 1.5..low * (high / low).powf(room)).log_scale())
+    } else {
+        chart(area, caption, kind, lines, 0.0..high * (1.2 + 0.07 * f64::from(u32::try_from(lines.len())?)))
+    }
+}
+
+fn chart<Y>(area: &Area<'_>, caption: &str, kind: &Kind, lines: &[Line], height: Y) -> anyhow::Result<()>
+where
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
     let points = || lines.iter().flat_map(|line| &line.points);
     let mut clients: Vec<_> = points().map(|(clients, _)| *clients).collect();
     clients.sort_unstable();
@@ -93,14 +133,12 @@ fn panel(area: &Area<'_>, caption: &str, kind: &Kind, lines: &[Line]) -> anyhow:
         |x: &f64| clients.iter().find(|one| (place(**one) - x).abs() < 1e-6).map_or(String::new(), u32::to_string);
 
     let right = ticks.last().context("there is no round to draw")? + 0.5;
-    // The legend stands above the highest bar.
-    let top = points().map(|(_, value)| value.max).fold(0.0, f64::max) * 1.4;
     let mut chart = ChartBuilder::on(area)
         .caption(caption, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(70)
-        .build_cartesian_2d(-0.5..right, 0.0..top)?;
+        .build_cartesian_2d(-0.5..right, height)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -144,7 +182,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(&report(), folder.path()).unwrap();
         let svg = std::fs::read_to_string(folder.path().join("example.svg")).unwrap();
-        for name in ["SQLite 3: one", "SQLite 3: two", "leastlock", "by hand", "ratio", "clients", ">\n16\n<"] {
+        for name in [
+            "one: throughput, SQLite 3",
+            "two: latency (p99), SQLite 3",
+            "two: throughput, leastlock / this",
+            "leastlock",
+            "by hand",
+            "ratio",
+            "clients",
+            ">\n16\n<",
+        ] {
             assert!(svg.contains(name), "{name}");
         }
     }

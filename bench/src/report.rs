@@ -1,6 +1,6 @@
 //! The tables.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
@@ -11,8 +11,6 @@ use crate::contest::{Comparison, Entry, Round};
 use crate::engine::BenchEngine;
 use crate::options::Options;
 use crate::statistics::Spread;
-
-const HEADER: [&str; 7] = ["operation", "clients", "contender", "ops/s", "p50 ms", "p99 ms", "leastlock / this"];
 
 /// Everything that a run found out.
 #[derive(Debug, Serialize)]
@@ -28,14 +26,30 @@ pub(crate) struct Report {
     /// What else the machine did when the run began: the load average of the last minute, where there is one.
     load_before: Option<String>,
     quotable: bool,
+    /// What the ratio beside a contender is.
+    pub(crate) ratio: &'static str,
+    /// What the processor time is of; `None` if it is not reported, nor conflicts and what was oversold.
+    pub(crate) cpu: Option<&'static str>,
     /// In the order in which they ran.
     pub(crate) comparisons: Vec<Comparison>,
+    /// The ratios that the project aims at.
+    pub(crate) aims: Vec<Aim>,
+}
+
+/// A ratio that the project aims at.
+#[derive(Debug, Serialize)]
+pub(crate) struct Aim {
+    /// Of what, by what.
+    pub(crate) what: String,
+    /// Over the rounds.
+    pub(crate) ratio: Spread,
 }
 
 impl Report {
     /// A report without comparisons as yet, made before the load begins.
     pub(crate) async fn begin<DB: BenchEngine>(
         scenario: &'static str,
+        command: String,
         options: &Options,
         database: &TestDatabase<DB>,
     ) -> anyhow::Result<Self> {
@@ -44,62 +58,129 @@ impl Report {
             DB::fetch_query(&mut connection, sqlx::query(DB::ABOUT)).await?.context("the server has no version")?;
         let report = Self {
             scenario,
-            command: options.command(scenario),
-            engine: format!("{} {}", DB::NAME, about.text(0)?),
+            command,
+            engine: about.text(0)?,
             date: about.text(1)?,
             cores: std::thread::available_parallelism()?.get(),
             load_before: load_average(),
             quotable: options.is_quotable(),
+            ratio: "ratio",
+            cpu: None,
             comparisons: Vec::new(),
+            aims: Vec::new(),
         };
         eprintln!("{}\n{}", report.command, report.circumstances());
         Ok(report)
     }
 
-    /// The table as Markdown, under the command that makes it.
+    /// The tables as Markdown, under the command that makes them.
     pub(crate) fn markdown(&self) -> String {
-        let mut table = self.table();
-        table.load_preset(presets::ASCII_MARKDOWN);
-        format!("```sh\n{}\n```\n\n{}\n\n{table}", self.command, self.circumstances())
+        let (command, circumstances) = (&self.command, self.circumstances());
+        let mut text = format!("```sh\n{command}\n```\n\n{circumstances}\n");
+        for mut table in self.tables() {
+            table.load_preset(presets::ASCII_MARKDOWN);
+            // Writing into a string cannot fail.
+            let _ = write!(text, "\n{table}\n");
+        }
+        text
+    }
+
+    /// The contenders that gave away what was not there, except for those that are there to show it.
+    pub(crate) fn wrong(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for comparison in &self.comparisons {
+            for entry in comparison.entries.iter().filter(|entry| entry.oversold > 0 && !entry.is_wrong_on_purpose) {
+                let Comparison { measure, clients, .. } = comparison;
+                wrong.push(format!("{}, {clients} clients, {measure}: oversold {}", entry.name, entry.oversold));
+            }
+        }
+        wrong
     }
 
     fn circumstances(&self) -> String {
         let load =
             self.load_before.as_ref().map_or(String::new(), |load| format!(", load average {load} before the run"));
-        let warning = if self.quotable { "" } else { " Fewer than 5 rounds: not to be quoted." };
-        format!("{}, {}, {} cores{load}.{warning}", self.date, self.engine, self.cores)
+        let mut text = format!("{}, {}, {} cores{load}.", self.date, self.engine, self.cores);
+        if !self.quotable {
+            text.push_str(" Fewer than 5 rounds: not to be quoted.");
+        }
+        // Writing into a string cannot fail.
+        if let Some(cpu) = self.cpu {
+            let _ = write!(text, " Processor time: {cpu}.");
+        }
+        let mut queues: Vec<_> = self.comparisons.iter().map(|one| (one.clients, one.connections)).collect();
+        queues.retain(|(clients, connections)| connections < clients);
+        queues.sort_unstable();
+        queues.dedup();
+        for (clients, connections) in queues {
+            let noun = if connections == 1 { "connection" } else { "connections" };
+            let _ = write!(text, " {clients} clients queued for {connections} {noun}.");
+        }
+        text
     }
 
-    fn table(&self) -> Table {
+    fn tables(&self) -> Vec<Table> {
+        let mut tables = vec![self.contenders()];
+        if !self.aims.is_empty() {
+            tables.push(self.summary());
+        }
+        tables
+    }
+
+    fn contenders(&self) -> Table {
         let mut table = Table::new();
-        table.set_header(HEADER);
+        let mut header = vec!["operation", "clients", "contender", "ops/s", "p50 ms", "p99 ms", self.ratio];
+        if self.cpu.is_some() {
+            header.extend(["conflicts/op", "gave up", "CPU s/1000 ops", "oversold"]);
+        }
+        let columns = header.len();
+        table.set_header(header);
         for comparison in &self.comparisons {
             for entry in &comparison.entries {
-                table.add_row(row(comparison, entry));
+                let mut row = speed(comparison, entry);
+                if self.cpu.is_some() {
+                    row.extend(entry.cost());
+                }
+                table.add_row(row);
             }
         }
-        for column in [1, 3, 4, 5, 6] {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
+        for column in (1..columns).filter(|column| *column != 2) {
+            align_right(&mut table, column);
         }
+        table
+    }
+
+    fn summary(&self) -> Table {
+        let mut table = Table::new();
+        table.set_header(["summary", "median (from–to)"]);
+        for aim in &self.aims {
+            table.add_row([aim.what.clone(), in_digits(aim.ratio)]);
+        }
+        align_right(&mut table, 1);
         table
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = self.table();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        write!(formatter, "{}\n{}\n{table}", self.command, self.circumstances())
+        write!(formatter, "{}\n{}", self.command, self.circumstances())?;
+        for mut table in self.tables() {
+            table.load_preset(presets::UTF8_FULL_CONDENSED);
+            write!(formatter, "\n{table}")?;
+        }
+        Ok(())
     }
 }
 
 impl Comparison {
-    /// Throughput of the product divided by that of `entry`, round by round; `None` for the product itself.
+    /// The ratio that is reported beside an entry, round by round; `None` if it has none, or the other did not run.
     pub(crate) fn ratio(&self, entry: &Entry) -> Option<Spread> {
-        let product = self.entries.first().filter(|product| product.name != entry.name)?;
-        Spread::of_ratios(&product.values(|round| round.per_second), &entry.values(|round| round.per_second))
+        let quotient = entry.quotient?;
+        let values = |name| {
+            let entry = self.entries.iter().find(|entry| entry.name == name)?;
+            Some(entry.values(|round| round.per_second))
+        };
+        Spread::of_ratios(&values(quotient.of)?, &values(quotient.by)?)
     }
 }
 
@@ -112,19 +193,54 @@ impl Entry {
     fn median(&self, value: impl Fn(&Round) -> f64) -> f64 {
         Spread::of(self.values(value)).map_or(f64::NAN, |spread| spread.median)
     }
+
+    /// Conflicts an operation, calls that gave up, processor time of 1,000 operations, and what was oversold.
+    fn cost(&self) -> [String; 4] {
+        let cpu = self.rounds.iter().filter_map(Round::cpu_of_a_thousand).collect::<Vec<_>>();
+        let gave_up: u64 = self.rounds.iter().map(|round| round.gave_up).sum();
+        let (conflicts, gave_up) = if self.retries {
+            (format!("{:.2}", self.median(Round::conflicts_an_operation)), gave_up.to_string())
+        } else {
+            (String::new(), String::new())
+        };
+        let cpu = Spread::of(cpu).map_or("n/a".to_owned(), |spread| format!("{:.4}", spread.median));
+        [conflicts, gave_up, cpu, self.oversold.to_string()]
+    }
 }
 
-fn row(comparison: &Comparison, entry: &Entry) -> [String; 7] {
-    let ratio = comparison.ratio(entry);
-    [
+#[expect(clippy::cast_precision_loss, reason = "counts of a round are far below 2^53")]
+impl Round {
+    fn conflicts_an_operation(&self) -> f64 {
+        self.conflicts as f64 / self.operations as f64
+    }
+
+    fn cpu_of_a_thousand(&self) -> Option<f64> {
+        Some(self.cpu_seconds? * 1000.0 / self.operations as f64)
+    }
+}
+
+fn speed(comparison: &Comparison, entry: &Entry) -> Vec<String> {
+    vec![
         comparison.measure.to_owned(),
         comparison.clients.to_string(),
         entry.name.to_owned(),
         format!("{:.0}", entry.median(|round| round.per_second)),
         format!("{:.2}", entry.median(|round| round.p50_us) / 1000.0),
         format!("{:.2}", entry.median(|round| round.p99_us) / 1000.0),
-        ratio.map_or(String::new(), |ratio| format!("{:.2} ({:.2}–{:.2})", ratio.median, ratio.min, ratio.max)),
+        comparison.ratio(entry).map_or(String::new(), in_digits),
     ]
+}
+
+fn in_digits(Spread { median, min, max }: Spread) -> String {
+    // A hundredth part is told from a fiftieth.
+    let decimals = if median < 0.1 { 4 } else { 2 };
+    format!("{median:.decimals$} ({min:.decimals$}–{max:.decimals$})")
+}
+
+fn align_right(table: &mut Table, column: usize) {
+    if let Some(column) = table.column_mut(column) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
 }
 
 fn load_average() -> Option<String> {
@@ -133,41 +249,4 @@ fn load_average() -> Option<String> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    fn entry(name: &'static str, per_second: [f64; 3]) -> Entry {
-        let round = |per_second| Round { operations: 10, seconds: 1.0, per_second, p50_us: 1500.0, p99_us: 9000.0 };
-        Entry { name, rounds: per_second.map(round).into() }
-    }
-
-    /// Two measures at two numbers of clients.
-    pub(crate) fn report() -> Report {
-        let entries = vec![entry("leastlock", [90.0, 95.0, 99.0]), entry("by hand", [100.0, 100.0, 100.0])];
-        let comparison = |(measure, clients)| Comparison { measure, clients, entries: entries.clone() };
-        Report {
-            scenario: "example",
-            command: "cargo run".to_owned(),
-            engine: "SQLite 3".to_owned(),
-            date: "2026-11-29".to_owned(),
-            cores: 2,
-            load_before: Some("0.10".to_owned()),
-            quotable: false,
-            comparisons: [("one", 1), ("one", 16), ("two", 1), ("two", 16)].map(comparison).into(),
-        }
-    }
-
-    #[test]
-    fn table_has_the_ratio_beside_the_base_only() {
-        let markdown = report().markdown();
-        let rows: Vec<_> = markdown.lines().filter(|line| line.starts_with("| two") && line.contains(" 16 ")).collect();
-        let cells = |row: &str| row.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
-        assert_eq!(cells(rows[0]), ["", "two", "16", "leastlock", "95", "1.50", "9.00", "", ""]);
-        assert_eq!(cells(rows[1]), ["", "two", "16", "by hand", "100", "1.50", "9.00", "0.95 (0.90–0.99)", ""]);
-    }
-
-    #[test]
-    fn too_few_rounds_are_said_to_be_too_few() {
-        assert!(report().to_string().contains("2 cores, load average 0.10 before the run. Fewer than 5 rounds"));
-    }
-}
+pub(crate) mod tests;

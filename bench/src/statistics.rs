@@ -34,6 +34,15 @@ impl Spread {
     }
 }
 
+/// A ratio of two contenders' throughputs, by their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Quotient {
+    /// The one that is divided.
+    pub(crate) of: &'static str,
+    /// The one that it is divided by.
+    pub(crate) by: &'static str,
+}
+
 /// The smallest of the `sorted` values that `percent` per cent of them do not exceed (nearest rank).
 pub(crate) fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);

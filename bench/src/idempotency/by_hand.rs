@@ -5,8 +5,7 @@ use leastlock_testkit::database::{Postgres, Sqlite};
 use sha2::{Digest, Sha256};
 use sqlx::Pool;
 
-use super::{Order, Placed, Receipt};
-use crate::engine::BenchEngine;
+use super::{KeyEngine, Order, Placed, Receipt};
 
 /// The scope of the requests that are answered by hand. It has the length of the library's.
 pub(crate) const SCOPE: &str = "tenant-7/user-3/place-orders-self";
@@ -93,7 +92,7 @@ by_hand!(Postgres, "postgres", id: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY 
 by_hand!(Sqlite, "sqlite", id: "INTEGER PRIMARY KEY", empty: "DELETE FROM");
 
 /// A whole request: claim, effect, answer and commit, or the stored answer.
-pub(crate) async fn place<DB: BenchEngine>(pool: &Pool<DB>, order: &Order) -> anyhow::Result<Placed> {
+pub(crate) async fn place<DB: KeyEngine>(pool: &Pool<DB>, order: &Order) -> anyhow::Result<Placed> {
     let fingerprint = fingerprint(order)?;
     let mut tx = pool.begin_with(DB::BEGIN_WRITE).await?;
     if !DB::insert_claim(&mut tx, &order.key, &fingerprint).await? {
@@ -108,14 +107,14 @@ pub(crate) async fn place<DB: BenchEngine>(pool: &Pool<DB>, order: &Order) -> an
 }
 
 /// Less than a request: the answer is known to be there, so it is read in one statement without a transaction.
-pub(crate) async fn look_up<DB: BenchEngine>(pool: &Pool<DB>, order: &Order) -> anyhow::Result<Placed> {
+pub(crate) async fn look_up<DB: KeyEngine>(pool: &Pool<DB>, order: &Order) -> anyhow::Result<Placed> {
     let fingerprint = fingerprint(order)?;
     let mut connection = pool.acquire().await?;
     replayed(DB::stored(&mut connection, &order.key).await?, &fingerprint)
 }
 
 /// Less than a request: the effect in a transaction, without a key.
-pub(crate) async fn bare<DB: BenchEngine>(pool: &Pool<DB>, order: &Order) -> anyhow::Result<Placed> {
+pub(crate) async fn bare<DB: KeyEngine>(pool: &Pool<DB>, order: &Order) -> anyhow::Result<Placed> {
     let mut tx = pool.begin_with(DB::BEGIN_WRITE).await?;
     let receipt = order.receipt(DB::effect(&mut tx, order).await?);
     tx.commit().await?;

@@ -1,0 +1,3 @@
+-- Lock: none, which is the mistake that the contender "read, then write" makes on purpose: what is read here is no longer so
+-- when the UPDATE that follows comes. Wrong at READ COMMITTED.
+SELECT units FROM stock WHERE code = $1
