@@ -192,6 +192,8 @@ pub(crate) struct Round {
     pub(crate) gave_up: u64,
     /// Processor time of the database, where it can be read.
     pub(crate) cpu_seconds: Option<f64>,
+    /// How much was given away that was not there.
+    pub(crate) oversold: u64,
 }
 
 /// One contender's rounds.
@@ -205,8 +207,8 @@ pub(crate) struct Entry {
     pub(crate) retries: bool,
     /// It stands there to show a mistake.
     pub(crate) is_wrong_on_purpose: bool,
-    /// How much it gave away that was not there, in all rounds, the warm-up included.
-    pub(crate) oversold: u64,
+    /// How much it gave away that was not there, in the warm-up.
+    pub(crate) oversold_warming_up: u64,
     /// In the order in which they ran, without the warm-up.
     pub(crate) rounds: Vec<Round>,
 }
@@ -287,14 +289,14 @@ impl<C: Contest> Turn<'_, C> {
     async fn run(&self, number: u32, entry: &mut Entry, course: &Course<'_>) -> anyhow::Result<()> {
         let options = course.options;
         if number == 0 && self.contest.can_run_out() {
-            entry.oversold += self.sell_out(options.seed).await.context("while the supply ran out")?;
+            entry.oversold_warming_up += self.sell_out(options.seed).await.context("while the supply ran out")?;
         }
         let supply = Supply::Ample;
         self.contest.prepare(self.contender, supply).await.context("preparing")?;
         let load = self.load(supply, options.seed ^ (u64::from(number) << 40));
         let time = if number == 0 { WARM_UP.min(options.seconds) } else { options.seconds };
-        let (round, claims) = load.run_for(time, course.cpu).await?;
-        entry.oversold += self.contest.verify(self.contender, supply, claims).await.context("wrong results")?;
+        let (mut round, claims) = load.run_for(time, course.cpu).await?;
+        round.oversold = self.contest.verify(self.contender, supply, claims).await.context("wrong results")?;
         course.progress.turn_ended(&format!(
             "{}, {} clients, {}: {:.0} ops/s",
             self.contest.measure(),
@@ -302,7 +304,9 @@ impl<C: Contest> Turn<'_, C> {
             entry.name,
             round.per_second
         ));
-        if number > 0 {
+        if number == 0 {
+            entry.oversold_warming_up += round.oversold;
+        } else {
             entry.rounds.push(round);
         }
         Ok(())
@@ -323,9 +327,14 @@ impl<C: Contest> Turn<'_, C> {
 }
 
 impl Entry {
+    /// How much it gave away that was not there, in all rounds, the warm-up included.
+    pub(crate) fn oversold(&self) -> u64 {
+        self.oversold_warming_up + self.rounds.iter().map(|round| round.oversold).sum::<u64>()
+    }
+
     fn without_rounds<C>(entrant: &Entrant<C>) -> Self {
         let Entrant { name, quotient, retries, is_wrong_on_purpose, .. } = *entrant;
-        Self { name, quotient, retries, is_wrong_on_purpose, oversold: 0, rounds: Vec::new() }
+        Self { name, quotient, retries, is_wrong_on_purpose, oversold_warming_up: 0, rounds: Vec::new() }
     }
 }
 

@@ -27,6 +27,7 @@ struct Line<'a> {
     gave_up: u64,
     /// Empty where it cannot be read.
     cpu_seconds: Option<f64>,
+    oversold: u64,
 }
 
 /// Writes `<scenario>.csv` (a line for each contender's round) and `<scenario>.json` (the whole report).
@@ -60,6 +61,7 @@ fn write_rounds(report: &Report, path: &Path) -> anyhow::Result<()> {
                     conflicts: round.conflicts,
                     gave_up: round.gave_up,
                     cpu_seconds: round.cpu_seconds,
+                    oversold: round.oversold,
                 })?;
             }
         }
@@ -81,7 +83,7 @@ mod tests {
         assert_eq!(csv.lines().count(), 1 + 4 * 2 * 3);
         assert!(
             csv.lines()
-                .any(|line| line == "example,SQLite 3,two,16,8,leastlock,2,10,1.0,95.0,1500.0,9000.0,25,2,0.004"),
+                .any(|line| line == "example,SQLite 3,two,16,8,leastlock,2,10,1.0,95.0,1500.0,9000.0,25,2,0.004,0"),
             "{csv}"
         );
         let json: serde_json::Value = serde_json::from_slice(&fs::read(nested.join("example.json")).unwrap()).unwrap();

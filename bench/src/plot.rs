@@ -108,12 +108,14 @@ fn panel(area: &Area<'_>, caption: &str, kind: &Kind, lines: &[Line]) -> anyhow:
     let values = || lines.iter().flat_map(|line| &line.points).map(|(_, value)| value);
     let low = values().map(|value| value.min).fold(f64::INFINITY, f64::min);
     let high = values().map(|value| value.max).fold(0.0, f64::max);
-    // The legend stands above the highest bar.
+    // The legend stands above the highest bar: in pixels, about 16 a line of the 270 that a panel's chart is high.
+    let legend = (12.0 + 16.0 * f64::from(u32::try_from(lines.len())?)) / 270.0;
+    let room = 1.0 / (1.0 - legend.min(0.7));
     if low > 0.0 && high / low > LINEAR {
-        let room = 1.2 + 0.06 * f64::from(u32::try_from(lines.len())?);
-        chart(area, caption, kind, lines, (low / 1.5..low * (high / low).powf(room)).log_scale())
+        let low = low / 1.5;
+        chart(area, caption, kind, lines, (low..low * (high / low).powf(room)).log_scale())
     } else {
-        chart(area, caption, kind, lines, 0.0..high * (1.2 + 0.07 * f64::from(u32::try_from(lines.len())?)))
+        chart(area, caption, kind, lines, 0.0..high * room)
     }
 }
 

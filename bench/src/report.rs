@@ -89,9 +89,9 @@ impl Report {
     pub(crate) fn wrong(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for comparison in &self.comparisons {
-            for entry in comparison.entries.iter().filter(|entry| entry.oversold > 0 && !entry.is_wrong_on_purpose) {
+            for entry in comparison.entries.iter().filter(|entry| entry.oversold() > 0 && !entry.is_wrong_on_purpose) {
                 let Comparison { measure, clients, .. } = comparison;
-                wrong.push(format!("{}, {clients} clients, {measure}: oversold {}", entry.name, entry.oversold));
+                wrong.push(format!("{}, {clients} clients, {measure}: oversold {}", entry.name, entry.oversold()));
             }
         }
         wrong
@@ -204,7 +204,7 @@ impl Entry {
             (String::new(), String::new())
         };
         let cpu = Spread::of(cpu).map_or("n/a".to_owned(), |spread| format!("{:.4}", spread.median));
-        [conflicts, gave_up, cpu, self.oversold.to_string()]
+        [conflicts, gave_up, cpu, self.oversold().to_string()]
     }
 }
 

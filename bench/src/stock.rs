@@ -5,14 +5,12 @@
 //! | `contender` | the ways, and what each is divided by |
 //! | `by_hand` | the statements, in sqlx alone |
 //! | `item` | a row with a version: derived updates, and `Retry` |
-//! | `counter` | combined operations, where the engine has them |
 //! | `shelf` | the contest: rows, calls, and whether the database agrees |
 //! | `aims` | the ratios that the project aims at |
 
 mod aims;
 mod by_hand;
 mod contender;
-mod counter;
 mod item;
 mod shelf;
 
@@ -20,11 +18,11 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 use clap::ValueEnum;
+use leastlock_occ::{MIGRATIONS, StockSql};
 use leastlock_testkit::TestDatabase;
 
 pub(crate) use self::by_hand::StockByHand;
 pub(crate) use self::contender::Contender;
-pub(crate) use self::counter::{Counter, CounterEngine};
 
 use self::shelf::Shelf;
 use crate::contest::{Course, compare, turns};
@@ -34,9 +32,9 @@ use crate::progress::Progress;
 use crate::report::Report;
 
 /// An engine with all statements of this scenario.
-pub(crate) trait StockEngine: BenchEngine + StockByHand + CounterEngine {}
+pub(crate) trait StockEngine: BenchEngine + StockByHand + StockSql {}
 
-impl<DB: BenchEngine + StockByHand + CounterEngine> StockEngine for DB {}
+impl<DB: BenchEngine + StockByHand + StockSql> StockEngine for DB {}
 
 /// Which rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -73,7 +71,7 @@ impl Scene {
 
 /// Measures the scenario.
 pub(crate) async fn run<DB: StockEngine>(options: &StockOptions) -> anyhow::Result<Report> {
-    let database = database::<DB>().await?;
+    let database = database::<DB>().await;
     let (limit, cpu) = (DB::limit(&database).await?, DB::cpu(&database).await?);
     let common = &options.common;
     let mut report = Report::begin("stock", options.command(), common, &database).await?;
@@ -82,13 +80,13 @@ pub(crate) async fn run<DB: StockEngine>(options: &StockOptions) -> anyhow::Resu
 
     let mut shelves = Vec::new();
     for scene in chosen(&options.scenes) {
-        let contenders = Contender::in_scene::<DB>(scene, &options.contenders);
+        let contenders = Contender::in_scene(scene, &options.contenders);
         if !contenders.is_empty() {
             shelves.push(Shelf::new(&database, limit, scene, contenders));
         }
     }
     let contenders = shelves.iter().map(|shelf| shelf.contenders().len()).sum();
-    ensure!(contenders > 0, "none of these contenders takes part in any of these scenes on {}", DB::NAME);
+    ensure!(contenders > 0, "none of these contenders takes part in any of these scenes");
 
     let (turns, time) = turns(contenders, common);
     let course = Course { options: common, cpu, progress: Progress::begin(turns, time) };
@@ -105,11 +103,10 @@ fn chosen<T: ValueEnum>(named: &[T]) -> Vec<T> {
     if named.is_empty() { T::value_variants().to_vec() } else { named.to_vec() }
 }
 
-async fn database<DB: StockEngine>() -> anyhow::Result<Arc<TestDatabase<DB>>> {
-    let database = TestDatabase::<DB>::create().await;
+async fn database<DB: StockEngine>() -> Arc<TestDatabase<DB>> {
+    let database = TestDatabase::<DB>::create().await.with(&MIGRATIONS).await;
     for table in DB::TABLES {
         database.execute(table).await;
     }
-    DB::Counter::make_tables(&database.pool).await?;
-    Ok(Arc::new(database))
+    Arc::new(database)
 }

@@ -12,9 +12,10 @@ pub(crate) fn entry(name: &'static str, per_second: [f64; 3]) -> Entry {
         conflicts: 25,
         gave_up: 2,
         cpu_seconds: Some(0.004),
+        oversold: 0,
     };
     let rounds = per_second.map(round).into();
-    Entry { name, quotient: None, retries: false, is_wrong_on_purpose: false, oversold: 0, rounds }
+    Entry { name, quotient: None, retries: false, is_wrong_on_purpose: false, oversold_warming_up: 0, rounds }
 }
 
 /// Two measures at two numbers of clients.
@@ -81,7 +82,8 @@ fn costs_are_of_one_operation_and_of_a_thousand() {
 fn whoever_oversells_is_named_unless_it_is_there_to_show_it() {
     let mut report = report();
     assert_eq!(report.wrong(), Vec::<String>::new());
-    report.comparisons[3].entries[1].oversold = 7;
+    report.comparisons[3].entries[1].oversold_warming_up = 4;
+    report.comparisons[3].entries[1].rounds[1].oversold = 3;
     assert_eq!(report.wrong(), ["by hand, 16 clients, two: oversold 7"]);
     report.comparisons[3].entries[1].is_wrong_on_purpose = true;
     assert_eq!(report.wrong(), Vec::<String>::new());

@@ -16,8 +16,8 @@ pub(crate) trait StockByHand: Dialect {
     const TABLES: [&'static str; 2];
     /// Removes all rows as cheaply as the engine can.
     const EMPTY_STOCK: &'static str;
-    /// Removes all order ids as cheaply as the engine can.
-    const EMPTY_ORDERS: &'static str;
+    /// Removes all order ids as cheaply as the engine can: those of [`order`](Self::order), and those of the library.
+    const EMPTY_ORDERS: [&'static str; 2];
     /// rows, units → that many rows with that many units each, named `item-0` and so on.
     const OPEN: &'static str;
     /// → units in all rows.
@@ -72,7 +72,8 @@ macro_rules! stock_by_hand {
                 concat!("CREATE TABLE plain_order (order_id ", $key, " PRIMARY KEY)"),
             ];
             const EMPTY_STOCK: &'static str = concat!($empty, " stock");
-            const EMPTY_ORDERS: &'static str = concat!($empty, " plain_order");
+            const EMPTY_ORDERS: [&'static str; 2] =
+                [concat!($empty, " plain_order"), concat!($empty, " leastlock_occ_order")];
             const OPEN: &'static str = include_str!(concat!("../../sql/", $sql, "open_stock.sql"));
             const SUM: &'static str = concat!("SELECT CAST(sum(units) AS ", $integer, ") FROM stock");
             const OVERDRAWN: &'static str = concat!(

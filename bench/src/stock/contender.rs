@@ -3,7 +3,6 @@
 use clap::ValueEnum;
 use leastlock_core::{Dialect, Engine};
 
-use super::counter::{Counter, CounterEngine};
 use super::{Scene, chosen};
 use crate::contest::Entrant;
 use crate::statistics::Quotient;
@@ -34,14 +33,11 @@ pub(crate) enum Contender {
 }
 
 impl Contender {
-    /// Those of the `named` that take part in a scene on an engine; if none is named, those that are right.
-    pub(super) fn in_scene<DB: CounterEngine>(scene: Scene, named: &[Self]) -> Vec<Self> {
+    /// Those of the `named` that take part in a scene; if none is named, those that are right.
+    pub(super) fn in_scene(scene: Scene, named: &[Self]) -> Vec<Self> {
         let all = chosen(named).into_iter();
-        let takes_part = |contender: &Self| {
-            contender.is_at_home_in(scene)
-                && (DB::Counter::EXISTS || !contender.needs_a_counter())
-                && (named.contains(contender) || !contender.is_wrong())
-        };
+        let takes_part =
+            |contender: &Self| contender.is_at_home_in(scene) && (named.contains(contender) || !contender.is_wrong());
         all.filter(takes_part).collect()
     }
 
@@ -91,10 +87,6 @@ impl Contender {
 
     const fn is_at_home_in(self, scene: Scene) -> bool {
         matches!(self, Self::Versioned | Self::VersionedByHand) == matches!(scene, Scene::OwnRows)
-    }
-
-    const fn needs_a_counter(self) -> bool {
-        matches!(self, Self::Combiner | Self::CombinerOrders)
     }
 
     const fn is_wrong(self) -> bool {

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use fastrand::Rng;
 use leastlock_core::Statement;
-use leastlock_occ::Version;
+use leastlock_occ::combiner::Drained;
+use leastlock_occ::{Movement, StockCounter, StockTable, Version};
 use leastlock_testkit::TestDatabase;
 use sqlx::Pool;
 
 use super::contender::Contender;
-use super::counter::Counter;
 use super::item::Item;
 use super::{Scene, StockEngine};
 use crate::contest::{Claims, Contest, Done, Entrant, Seat, Supply};
@@ -24,9 +25,12 @@ const COMBINED_ORDERS: &str = "SELECT count(*) FROM leastlock_occ_order";
 /// Units of each row that are more than a turn can take.
 const AMPLE: i64 = 1_000_000_000;
 /// Units of all rows together that are soon gone, while 256 clients still meet in the same row.
-const SCARCE: i64 = 600;
+const SCARCE: i64 = 300;
 /// So few rows that all of [`SCARCE`] are found at random.
 const SCARCE_ROWS: usize = 10;
+
+/// Longer than any batch takes.
+const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 
 /// The rows of a scene.
 #[derive(Debug)]
@@ -41,11 +45,11 @@ pub(super) struct Shelf<DB: StockEngine> {
     next_order: AtomicU64,
 }
 
-/// The pool of a turn, and the counter on it where the engine has one.
+/// The pool of a turn, and the counter on it.
 #[derive(Debug)]
 pub(super) struct Arena<DB: StockEngine> {
     pool: Pool<DB>,
-    counter: Option<DB::Counter>,
+    counter: StockCounter<DB>,
 }
 
 /// What one client keeps to itself.
@@ -127,7 +131,7 @@ impl<DB: StockEngine> Contest for Shelf<DB> {
 
     async fn open(&self, clients: u32) -> anyhow::Result<Arena<DB>> {
         let pool = open_pool(&self.database.url, clients, self.limit).await?;
-        let counter = DB::Counter::start(&pool)?;
+        let counter = StockCounter::builder(&pool, &StockTable::new("stock", "code", "units")?).build()?;
         Ok(Arena { pool, counter })
     }
 
@@ -136,9 +140,8 @@ impl<DB: StockEngine> Contest for Shelf<DB> {
     }
 
     async fn close(&self, arena: Arc<Arena<DB>>) -> anyhow::Result<()> {
-        if let Some(counter) = &arena.counter {
-            counter.close().await?;
-        }
+        let drained = arena.counter.close(DRAIN_LIMIT).await;
+        ensure!(drained == Drained::Whole, "the counter was not done in {DRAIN_LIMIT:?}");
         arena.pool.close().await;
         Ok(())
     }
@@ -146,8 +149,8 @@ impl<DB: StockEngine> Contest for Shelf<DB> {
     async fn prepare(&self, contender: Contender, supply: Supply) -> anyhow::Result<()> {
         self.database.execute(DB::EMPTY_STOCK).await;
         match contender {
-            Contender::Order => self.database.execute(DB::EMPTY_ORDERS).await,
-            Contender::CombinerOrders => self.database.execute(<DB::Counter as Counter<DB>>::EMPTY_ORDERS).await,
+            Contender::Order => self.database.execute(DB::EMPTY_ORDERS[0]).await,
+            Contender::CombinerOrders => self.database.execute(DB::EMPTY_ORDERS[1]).await,
             _ => {}
         }
         let (rows, units) = self.opening(supply);
@@ -166,15 +169,18 @@ impl<DB: StockEngine> Contest for Shelf<DB> {
 
     async fn call(&self, arena: &Arena<DB>, contender: Contender, client: &mut Client) -> anyhow::Result<Done> {
         let (pool, code) = (&arena.pool, self.codes[client.rng.usize(..client.rows)].as_str());
-        let counter = || arena.counter.as_ref().context("this engine has no counter");
+        let counter = &arena.counter;
         let was_there = match contender {
             Contender::Update => DB::take(pool, code).await?,
             Contender::Guarded => DB::take_guarded(pool, code).await?,
-            Contender::Combiner => counter()?.take(code, None).await?,
+            Contender::Combiner => counter.submit(Movement::take(code, 1)?).await?.is_applied(),
             Contender::ForUpdate => DB::take_under_lock(pool, code).await?,
             Contender::Retry => return DB::take_with_retry(pool, code).await,
             Contender::Order => DB::order(pool, &self.order_id(), code).await?,
-            Contender::CombinerOrders => counter()?.take(code, Some(self.order_id())).await?,
+            Contender::CombinerOrders => {
+                let movement = Movement::take(code, 1)?.with_order_id(self.order_id())?;
+                counter.submit(movement).await?.is_applied()
+            }
             Contender::VersionedByHand => DB::take_checked(pool, client.own_row()?).await?,
             Contender::Versioned => DB::take_versioned(pool, client.own_row()?).await?,
             Contender::ReadThenWrite => DB::take_unlocked(pool, code).await?,
