@@ -268,7 +268,7 @@ pub(crate) async fn compare<C: Contest>(contest: C, course: &Course<'_>) -> anyh
                     clients: comparison.clients,
                     contender: entrant.contender,
                 };
-                let place = || format!("{}, {} clients, {}", comparison.measure, comparison.clients, entrant.name);
+                let place = || format!("{}, clients: {}, {}", comparison.measure, comparison.clients, entrant.name);
                 turn.run(number, entry, course).await.with_context(place)?;
             }
             contest.close(arena).await?;
@@ -298,7 +298,7 @@ impl<C: Contest> Turn<'_, C> {
         let (mut round, claims) = load.run_for(time, course.cpu).await?;
         round.oversold = self.contest.verify(self.contender, supply, claims).await.context("wrong results")?;
         course.progress.turn_ended(&format!(
-            "{}, {} clients, {}: {:.0} ops/s",
+            "{}, clients: {}, {}: {:.0} ops/s",
             self.contest.measure(),
             self.clients,
             entry.name,

@@ -109,7 +109,7 @@ fn panel(area: &Area<'_>, caption: &str, kind: &Kind, lines: &[Line]) -> anyhow:
     let low = values().map(|value| value.min).fold(f64::INFINITY, f64::min);
     let high = values().map(|value| value.max).fold(0.0, f64::max);
     // The legend stands above the highest bar: in pixels, about 16 a line of the 270 that a panel's chart is high.
-    let legend = (12.0 + 16.0 * f64::from(u32::try_from(lines.len())?)) / 270.0;
+    let legend = (28.0 + 16.0 * f64::from(u32::try_from(lines.len())?)) / 270.0;
     let room = 1.0 / (1.0 - legend.min(0.7));
     if low > 0.0 && high / low > LINEAR {
         let low = low / 1.5;

@@ -91,7 +91,7 @@ impl Report {
         for comparison in &self.comparisons {
             for entry in comparison.entries.iter().filter(|entry| entry.oversold() > 0 && !entry.is_wrong_on_purpose) {
                 let Comparison { measure, clients, .. } = comparison;
-                wrong.push(format!("{}, {clients} clients, {measure}: oversold {}", entry.name, entry.oversold()));
+                wrong.push(format!("{}, clients: {clients}, {measure}: oversold {}", entry.name, entry.oversold()));
             }
         }
         wrong

@@ -98,9 +98,9 @@ pub(crate) async fn run<DB: StockEngine>(options: &StockOptions) -> anyhow::Resu
     Ok(report)
 }
 
-/// All, unless some are named.
-fn chosen<T: ValueEnum>(named: &[T]) -> Vec<T> {
-    if named.is_empty() { T::value_variants().to_vec() } else { named.to_vec() }
+/// All, unless some are named. The order is always the same: a contender's turn follows that of its base.
+fn chosen<T: ValueEnum + PartialEq>(named: &[T]) -> Vec<T> {
+    T::value_variants().iter().filter(|one| named.is_empty() || named.contains(one)).cloned().collect()
 }
 
 async fn database<DB: StockEngine>() -> Arc<TestDatabase<DB>> {

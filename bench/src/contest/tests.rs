@@ -151,7 +151,7 @@ async fn contenders_run_in_turn_and_the_warm_up_is_not_counted() {
 async fn wrong_results_fail_the_run() {
     let error = compared(Counting::new(Fault::Loses)).await.unwrap_err();
     let text = format!("{error:#}");
-    assert!(text.contains("counting, 1 clients, second: ") && text.contains("were claimed"), "{text}");
+    assert!(text.contains("counting, clients: 1, second: ") && text.contains("were claimed"), "{text}");
 }
 
 #[tokio::test]

@@ -84,7 +84,7 @@ fn whoever_oversells_is_named_unless_it_is_there_to_show_it() {
     assert_eq!(report.wrong(), Vec::<String>::new());
     report.comparisons[3].entries[1].oversold_warming_up = 4;
     report.comparisons[3].entries[1].rounds[1].oversold = 3;
-    assert_eq!(report.wrong(), ["by hand, 16 clients, two: oversold 7"]);
+    assert_eq!(report.wrong(), ["by hand, clients: 16, two: oversold 7"]);
     report.comparisons[3].entries[1].is_wrong_on_purpose = true;
     assert_eq!(report.wrong(), Vec::<String>::new());
 }

@@ -100,7 +100,9 @@ async fn units_below_zero_are_oversold<DB: StockEngine>() {
 fn the_wrong_way_runs_only_if_it_is_named() {
     let wrong = Contender::ReadThenWrite;
     assert!(!Contender::in_scene(Scene::HotRow, &[]).contains(&wrong));
-    assert_eq!(Contender::in_scene(Scene::HotRow, &[Contender::Update, wrong]), [Contender::Update, wrong]);
+    let named = [wrong, Contender::Guarded, Contender::Update, Contender::Guarded];
+    let in_turn = [Contender::Update, Contender::Guarded, wrong];
+    assert_eq!(Contender::in_scene(Scene::HotRow, &named), in_turn, "whatever the order of the names");
     assert_eq!(Contender::in_scene(Scene::OwnRows, &[Contender::Update]), []);
     let clients = Contender::Retry.entrant::<Sqlite>();
     assert!(clients.retries && !clients.is_wrong_on_purpose && wrong.entrant::<Sqlite>().is_wrong_on_purpose);
