@@ -3,7 +3,8 @@
 use anyhow::bail;
 use leastlock_core::Dialect;
 use leastlock_occ::{
-    Attempt, Attempts, Committed, Conflict, Error, MayConflict, Retry, RetryError, Stored, Update, Version, Versioned,
+    Attempt, Attempts, Committed, Conflict, ConflictClass, Error, MayConflict, Retry, RetryError, Stored, Update,
+    Version, Versioned,
 };
 use sqlx::Pool;
 
@@ -28,10 +29,10 @@ enum TakeError {
 }
 
 impl<DB: Dialect> MayConflict<DB> for TakeError {
-    fn is_conflict(&self) -> bool {
+    fn conflict(&self) -> Option<ConflictClass> {
         match self {
-            Self::Conflict(conflict) => MayConflict::<DB>::is_conflict(conflict),
-            Self::Database(error) => MayConflict::<DB>::is_conflict(error),
+            Self::Conflict(conflict) => MayConflict::<DB>::conflict(conflict),
+            Self::Database(error) => MayConflict::<DB>::conflict(error),
         }
     }
 }
