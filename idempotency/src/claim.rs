@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use leastlock_core::Statement;
+use leastlock_core::{ErrorClass, Statement};
+use sqlx::{Connection, Transaction};
 
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
@@ -114,13 +115,52 @@ pub(crate) async fn claim<DB: IdempotencySql>(
     Err(Error::Unsettled { looks: MAX_LOOKS })
 }
 
+/// Claims `key` in a caller's transaction. `None`: another transaction holds the key, and this one is as it was.
+pub(crate) async fn claim_in<DB: IdempotencySql>(
+    tx: &mut Transaction<'_, DB>,
+    key: &Key,
+    fingerprint: &Fingerprint,
+    limits: &Limits,
+) -> Result<Option<Claimed>, Error> {
+    let database = Error::database::<DB>;
+    let timed_out = if DB::NEEDS_SAVEPOINT {
+        let mut savepoint = tx.begin().await.map_err(database)?;
+        match claim::<DB>(&mut savepoint, key, fingerprint, limits).await {
+            Ok(claimed) => {
+                savepoint.commit().await.map_err(database)?;
+                return Ok(Some(claimed));
+            }
+            Err(error) if error.class() == Some(ErrorClass::LockTimeout) => {
+                savepoint.rollback().await.map_err(database)?;
+                error
+            }
+            Err(error) => return Err(error),
+        }
+    } else {
+        match claim::<DB>(tx, key, fingerprint, limits).await {
+            Err(error) if error.class() == Some(ErrorClass::LockTimeout) => error,
+            claimed => return claimed.map(Some),
+        }
+    };
+    if DB::outlives_lock_timeout(tx).await.map_err(database)? {
+        return Ok(None);
+    }
+    // What the caller does next must not be committed without what it did before.
+    DB::poison(tx).await.map_err(database)?;
+    Err(timed_out)
+}
+
 /// The limits of one claim.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) retention: Duration,
-    pub(crate) idle: Duration,
-    pub(crate) joins: bool,
-    pub(crate) deadline: Instant,
+pub struct Limits {
+    /// How long the record is kept.
+    pub retention: Duration,
+    /// How long the transaction may be idle.
+    pub idle: Duration,
+    /// Whether the transaction is a caller's.
+    pub joins: bool,
+    /// Until when to wait for another transaction on the key.
+    pub deadline: Instant,
 }
 
 /// Whole milliseconds, as the statements take them.

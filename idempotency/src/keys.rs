@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use leastlock_core::{Backoff, ErrorClass, Statement, begin};
+use leastlock_core::{Backoff, Engine, ErrorClass, begin, commit};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sqlx::{Connection, Pool, Transaction};
+use sqlx::{Pool, Transaction};
 
 use crate::claim::{self, Claimed, Limits};
 use crate::error::Error;
@@ -17,14 +17,19 @@ use crate::unit::{Claim, Unit};
 /// The wait that `OnDuplicate::Reject` allows: PostgreSQL's shortest lock time-out.
 const REJECT_WAIT: Duration = Duration::from_millis(1);
 
+/// How often a claim that lost a deadlock begins again when its time to wait is over.
+const LATE_RERUNS: u32 = 5;
+
 /// What a duplicate does while the first is still running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnDuplicate {
-    /// Waits for the first, at most this long, and then replays its answer, or runs if the first rolled back.
+    /// Waits for the first, at most this long, and then replays its answer, or runs if the first rolled back. MariaDB knows
+    /// whole seconds only, so there the limit is rounded down, and less than one second is no wait. MySQL cannot be told for a
+    /// single statement: there the session's `innodb_lock_wait_timeout` holds (50 s by default).
     Wait(Duration),
     /// Answers [`Begin::InFlight`] at once. SQLite has one write lock for all keys, so there it waits as `Wait` does, for
-    /// the default limit.
+    /// the default limit; so does MySQL (not MariaDB), for the session's `innodb_lock_wait_timeout`.
     Reject,
 }
 
@@ -68,7 +73,7 @@ pub enum BeginIn<R> {
 /// |---|---|---|
 /// | `on_duplicate` | wait 10 s | what a duplicate does while the first runs |
 /// | `retention` | 24 h | how long an answer is replayed; judged at the claim, on the database's clock |
-/// | `idle_limit` | 10 s | PostgreSQL ends a unit that is idle in its transaction for longer, which frees its key |
+/// | `idle_limit` | 10 s | PostgreSQL and MariaDB (in whole seconds, rounded up) end a unit that is idle in its transaction for longer, which frees its key |
 /// | `retry_after` | 1 s | what `InFlight` advises |
 /// | `max_response_bytes` | 262,144 | the largest answer that is stored |
 #[derive(Debug, Clone)]
@@ -127,31 +132,36 @@ impl Keys {
     ) -> Result<Begin<DB, R>, Error> {
         let limits = self.limits::<DB>();
         let backoff = Backoff::default();
-        let mut attempt = 0;
-        loop {
+        for attempt in 0.. {
             let outcome = self.attempt(pool, key, fingerprint, &limits).await;
-            let class = outcome.as_ref().err().and_then(Error::class);
-            match class {
-                Some(ErrorClass::LockTimeout) => return Ok(Begin::InFlight { retry_after: self.retry_after }),
-                // Ends of this transaction that say nothing about the key: begin again, within the limit.
-                Some(ErrorClass::Deadlock | ErrorClass::SerializationFailure | ErrorClass::Busy)
-                    if Instant::now() < limits.deadline =>
-                {
-                    tokio::time::sleep(backoff.delay(attempt)).await;
-                    attempt += 1;
-                }
+            let may_wait = Instant::now() < limits.deadline;
+            match outcome.as_ref().err().and_then(Error::class) {
+                Some(ErrorClass::LockTimeout) => break,
+                // Ends of this transaction that say nothing about the key: begin again. Past the limit no more locks are waited
+                // for, so that a deadlock is not met for long.
+                Some(ErrorClass::Deadlock | ErrorClass::SerializationFailure) if may_wait || attempt < LATE_RERUNS => {}
+                Some(ErrorClass::Busy) if may_wait => {}
                 _ => return outcome.map_err(busy_by_name),
             }
+            drop(outcome);
+            tokio::time::sleep(backoff.delay(attempt)).await;
         }
+        Ok(Begin::InFlight { retry_after: self.retry_after })
     }
 
     /// Claims `key` in the caller's own transaction. [`Claim::complete`] stores the answer; the caller commits.
     ///
-    /// The claim waits under a savepoint, so after [`BeginIn::InFlight`] the transaction is still usable.
+    /// After [`BeginIn::InFlight`] the transaction is still usable: PostgreSQL waits under a savepoint, and MariaDB undoes the
+    /// claim's statement alone.
+    ///
+    /// A transaction of the caller's that stops holds the key until it goes on or its connection ends. PostgreSQL ends it after
+    /// `idle_limit`. On MariaDB nothing can be set for one transaction only: set `idle_transaction_timeout` on the pool's
+    /// connections, or use [`begin`](Self::begin).
     ///
     /// # Errors
-    /// A retryable [`Error::Database`] (a deadlock; a serialization failure under REPEATABLE READ) means that the whole
-    /// transaction must be begun again.
+    /// A retryable [`Error::Database`] means that the whole transaction must be begun again: a deadlock; a serialization failure
+    /// of a REPEATABLE READ transaction whose snapshot is older than the record; on a MySQL server with `innodb_rollback_on_timeout`,
+    /// a wait that timed out. On MySQL the transaction can then not commit what it did before.
     ///
     /// # Cancel safety
     /// Dropped half-way, the transaction must be rolled back.
@@ -162,34 +172,25 @@ impl Keys {
         fingerprint: &Fingerprint,
     ) -> Result<BeginIn<R>, Error> {
         let limits = Limits { joins: true, ..self.limits::<DB>() };
-        let database = Error::database::<DB>;
-        let mut savepoint = tx.begin().await.map_err(database)?;
-        match claim::claim::<DB>(&mut savepoint, key, fingerprint, &limits).await {
-            Ok(claimed) => {
-                savepoint.commit().await.map_err(database)?;
-                Ok(match claimed {
-                    Claimed::First { generation } => BeginIn::First(self.claim(key, generation)),
-                    Claimed::Replay { body } => BeginIn::Replay(read(&body)?),
-                    Claimed::Mismatch => BeginIn::Mismatch,
-                })
-            }
-            Err(error) if error.class() == Some(ErrorClass::LockTimeout) => {
-                savepoint.rollback().await.map_err(database)?;
-                Ok(BeginIn::InFlight { retry_after: self.retry_after })
-            }
-            Err(error) => Err(busy_by_name(error)),
-        }
+        Ok(match claim::claim_in(tx, key, fingerprint, &limits).await.map_err(busy_by_name)? {
+            Some(Claimed::First { generation }) => BeginIn::First(self.claim(key, generation)),
+            Some(Claimed::Replay { body }) => BeginIn::Replay(read(&body)?),
+            Some(Claimed::Mismatch) => BeginIn::Mismatch,
+            None => BeginIn::InFlight { retry_after: self.retry_after },
+        })
     }
 
     /// Deletes at most `batch` expired records and answers how many it deleted; call it until it answers less. Rows that
     /// somebody is claiming are left for the next time. Correctness never waits for it: expiry is judged at the claim.
     ///
     /// # Cancel safety
-    /// One statement: deleted whole or not at all.
+    /// One transaction: the batch is deleted whole or not at all.
     pub async fn sweep<DB: IdempotencySql>(&self, pool: &Pool<DB>, batch: u32) -> Result<u64, Error> {
-        let mut connection = pool.acquire().await.map_err(Error::database::<DB>)?;
-        let sweep = Statement::new(DB::SWEEP).bind(i64::from(batch));
-        sweep.execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)
+        let database = Error::database::<DB>;
+        let mut tx = begin(pool).await.map_err(database)?;
+        let deleted = DB::sweep(&mut tx, i64::from(batch)).await.map_err(database)?;
+        commit(tx).await.map_err(database)?;
+        Ok(deleted)
     }
 
     async fn attempt<DB: IdempotencySql, R: Serialize + DeserializeOwned>(
@@ -199,7 +200,7 @@ impl Keys {
         fingerprint: &Fingerprint,
         limits: &Limits,
     ) -> Result<Begin<DB, R>, Error> {
-        let mut tx = begin(pool).await.map_err(Error::database::<DB>)?;
+        let mut tx = DB::begin(pool, limits).await.map_err(Error::database::<DB>)?;
         Ok(match claim::claim::<DB>(&mut tx, key, fingerprint, limits).await? {
             Claimed::First { generation } => Begin::First(Unit::new(tx, self.claim(key, generation))),
             Claimed::Replay { body } => Begin::Replay(read(&body)?),
@@ -214,7 +215,7 @@ impl Keys {
     fn limits<DB: IdempotencySql>(&self) -> Limits {
         let wait = match self.on_duplicate {
             OnDuplicate::Wait(limit) => limit,
-            OnDuplicate::Reject if DB::ENGINE == leastlock_core::Engine::Sqlite => Duration::from_secs(10),
+            OnDuplicate::Reject if DB::ENGINE == Engine::Sqlite => Duration::from_secs(10),
             OnDuplicate::Reject => REJECT_WAIT,
         };
         Limits { retention: self.retention, idle: self.idle_limit, joins: false, deadline: Instant::now() + wait }
@@ -252,7 +253,8 @@ impl KeysBuilder {
         self
     }
 
-    /// How long a unit may be idle in its transaction before PostgreSQL ends it (default: 10 s).
+    /// How long a unit may be idle in its transaction before the server ends it (default: 10 s). Neither SQLite nor MySQL does;
+    /// MariaDB does in whole seconds, rounded up.
     pub fn idle_limit(mut self, idle_limit: Duration) -> Self {
         self.keys.idle_limit = idle_limit;
         self

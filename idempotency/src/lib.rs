@@ -59,6 +59,7 @@ pub mod fingerprint;
 pub mod key;
 pub mod keys;
 mod migrations;
+mod own_transaction;
 mod sql;
 pub mod unit;
 

@@ -15,5 +15,9 @@ pub const MIGRATIONS: Migrations = Migrations {
         name: "idempotency",
         sql: include_str!("../migrations/sqlite/0001_idempotency.sql"),
     }],
-    mysql: &[],
+    mysql: &[Migration {
+        version: 1,
+        name: "idempotency",
+        sql: include_str!("../migrations/mysql/0001_idempotency.sql"),
+    }],
 };

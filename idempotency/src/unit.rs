@@ -9,6 +9,7 @@ use sqlx::Transaction;
 
 use crate::error::Error;
 use crate::key::Key;
+use crate::own_transaction::OwnTransaction;
 use crate::sql::IdempotencySql;
 
 /// A first request's unit of work: it owns the transaction that holds the claim.
@@ -17,12 +18,12 @@ use crate::sql::IdempotencySql;
 /// included, so the key is free again and a waiting duplicate runs as first.
 #[must_use = "dropping a unit rolls its effects back and frees the key"]
 pub struct Unit<DB: IdempotencySql, R> {
-    tx: Transaction<'static, DB>,
+    tx: OwnTransaction<DB>,
     claim: Claim<R>,
 }
 
 impl<DB: IdempotencySql, R: Serialize> Unit<DB, R> {
-    pub(crate) fn new(tx: Transaction<'static, DB>, claim: Claim<R>) -> Self {
+    pub(crate) fn new(tx: OwnTransaction<DB>, claim: Claim<R>) -> Self {
         Self { tx, claim }
     }
 
@@ -50,7 +51,7 @@ impl<DB: IdempotencySql, R: Serialize> Unit<DB, R> {
     /// # Cancel safety
     /// The transaction is rolled back all the same.
     pub async fn release(self) -> Result<(), Error> {
-        self.tx.rollback().await.map_err(Error::database::<DB>)
+        self.tx.roll_back().await.map_err(Error::database::<DB>)
     }
 }
 
@@ -92,10 +93,10 @@ impl<R: Serialize> Claim<R> {
             return Err(Error::ResponseTooLarge { bytes: body.len(), limit: self.max_response_bytes });
         }
         let completed = Statement::new(DB::COMPLETE)
+            .bind(body.as_slice())
             .bind(self.key.scope().as_str())
             .bind(self.key.as_str())
             .bind(self.generation)
-            .bind(body.as_slice())
             .execute::<DB>(&mut *tx)
             .await
             .map_err(Error::database::<DB>)?;

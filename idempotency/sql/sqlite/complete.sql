@@ -1,4 +1,4 @@
 -- Lock: SQLite's one write lock, which the claim of this transaction holds.
 UPDATE leastlock_idempotency
-SET state = 'completed', response_body = $4
-WHERE scope = $1 AND idempotency_key = $2 AND generation = $3 AND state = 'claimed'
+SET state = 'completed', response_body = $1
+WHERE scope = $2 AND idempotency_key = $3 AND generation = $4 AND state = 'claimed'

@@ -3,15 +3,17 @@
 use leastlock_core::Statement;
 use sqlx::Postgres;
 
-use super::IdempotencySql;
+use super::{IdempotencySql, transaction_methods};
 use crate::claim::{Answer, Existing, Request};
 
 const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
 const CLAIM_EXPIRED: &str = include_str!("../../sql/postgres/claim_expired.sql");
+const SWEEP: &str = include_str!("../../sql/postgres/sweep.sql");
 
 impl IdempotencySql for Postgres {
     const COMPLETE: &'static str = include_str!("../../sql/postgres/complete.sql");
-    const SWEEP: &'static str = include_str!("../../sql/postgres/sweep.sql");
+
+    transaction_methods!();
 
     async fn claim(connection: &mut Self::Connection, request: &Request<'_>) -> Result<Answer, sqlx::Error> {
         // Time-outs are text in PostgreSQL, and 0 would mean none.

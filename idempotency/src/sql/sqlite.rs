@@ -3,16 +3,18 @@
 use leastlock_core::Statement;
 use sqlx::Sqlite;
 
-use super::IdempotencySql;
+use super::{IdempotencySql, transaction_methods};
 use crate::claim::{Answer, Existing, Request};
 
 const CLAIM: &str = include_str!("../../sql/sqlite/claim.sql");
 const EXISTING: &str = include_str!("../../sql/sqlite/existing.sql");
 const CLAIM_EXPIRED: &str = include_str!("../../sql/sqlite/claim_expired.sql");
+const SWEEP: &str = include_str!("../../sql/sqlite/sweep.sql");
 
 impl IdempotencySql for Sqlite {
     const COMPLETE: &'static str = include_str!("../../sql/sqlite/complete.sql");
-    const SWEEP: &'static str = include_str!("../../sql/sqlite/sweep.sql");
+
+    transaction_methods!();
 
     async fn claim(connection: &mut Self::Connection, request: &Request<'_>) -> Result<Answer, sqlx::Error> {
         if let Some(row) = request.bind(Statement::new(CLAIM)).fetch_optional::<Self>(connection).await? {

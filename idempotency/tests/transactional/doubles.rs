@@ -1,7 +1,8 @@
 //! Hand-written keepers, each with one mistake that has been made in public.
 
-use leastlock_core::Statement;
+use leastlock_core::{ErrorClass, Statement, classify};
 use leastlock_testkit::TestEngine;
+use leastlock_testkit::database::sql;
 use sqlx::Pool;
 
 use crate::keeper::{Call, Handler, Keeper, Told, fingerprint, finish, insert_effect};
@@ -34,6 +35,8 @@ pub(crate) struct Naive(pub Mistake);
 
 const INSERT: &str = "INSERT INTO leastlock_idempotency (scope, idempotency_key, fingerprint, state, response_body, created_at, expires_at) \
     SELECT $1, $2, $3, 'completed', $4, created_at, expires_at FROM stamp WHERE true ON CONFLICT DO NOTHING";
+const INSERT_MYSQL: &str = "INSERT INTO leastlock_idempotency (scope, idempotency_key, fingerprint, state, response_body, created_at, expires_at) \
+    SELECT ?, ?, ?, 'completed', ?, created_at, expires_at FROM stamp";
 const INSERT_OR_SELECT: &str = "WITH claimed AS (INSERT INTO leastlock_idempotency \
     (scope, idempotency_key, fingerprint, state, created_at, expires_at) \
     SELECT $1, $2, $3, 'completed', created_at, expires_at FROM stamp ON CONFLICT DO NOTHING RETURNING 1) \
@@ -44,6 +47,28 @@ const SELECT: &str =
 const UPDATE: &str =
     "UPDATE leastlock_idempotency SET response_body = $3, fingerprint = $4 WHERE scope = $1 AND idempotency_key = $2";
 const DELETE: &str = "DELETE FROM leastlock_idempotency WHERE scope = $1 AND idempotency_key = $2";
+// A locking read: on MySQL a plain one shows what the snapshot has.
+const SELECT_MYSQL: &str = "SELECT fingerprint, response_body FROM leastlock_idempotency \
+    WHERE scope = ? AND idempotency_key = ? LOCK IN SHARE MODE";
+const UPDATE_MYSQL: &str =
+    "UPDATE leastlock_idempotency SET response_body = ?, fingerprint = ? WHERE scope = ? AND idempotency_key = ?";
+const DELETE_MYSQL: &str = "DELETE FROM leastlock_idempotency WHERE scope = ? AND idempotency_key = ?";
+
+/// Inserts the record unless it is there; answers whether it did.
+async fn insert<DB: TestEngine>(
+    connection: &mut DB::Connection,
+    scope: &str,
+    key: &str,
+    fingerprint: &[u8],
+    answer: Option<&[u8]>,
+) -> bool {
+    let insert = Statement::new(sql::<DB>(INSERT, INSERT_MYSQL)).bind(scope).bind(key).bind(fingerprint).bind(answer);
+    match insert.execute::<DB>(connection).await {
+        Ok(rows) => rows == 1,
+        Err(error) if classify::<DB>(&error) == ErrorClass::UniqueViolation => false,
+        Err(error) => panic!("it inserts: {error}"),
+    }
+}
 
 impl Naive {
     /// The record, if it can be seen and answers this call.
@@ -53,7 +78,7 @@ impl Naive {
         scope: &str,
         call: &Call<'_>,
     ) -> Option<Told> {
-        let select = Statement::new(SELECT).bind(scope).bind(call.key);
+        let select = Statement::new(sql::<DB>(SELECT, SELECT_MYSQL)).bind(scope).bind(call.key);
         let row = select.fetch_optional::<DB>(connection).await.expect("it reads")?;
         let stored = row.bytes(0).expect("a fingerprint");
         let skipped = self.0 == Mistake::TrustsWhoeverWaits;
@@ -78,9 +103,12 @@ impl Naive {
             Mistake::DropsTheFingerprint => Vec::new(),
             _ => fingerprint(call.payload).as_bytes().to_vec(),
         };
-        let insert = Statement::new(INSERT).bind(scope).bind(call.key).bind(stored.as_slice()).bind(answer.as_bytes());
-        insert.execute::<DB>(&mut *connection).await.expect("it inserts");
-        let update = Statement::new(UPDATE).bind(scope).bind(call.key).bind(answer.as_bytes()).bind(stored.as_slice());
+        insert::<DB>(&mut *connection, scope, call.key, &stored, Some(answer.as_bytes())).await;
+        let update = if DB::ENGINE == leastlock_core::Engine::MySql {
+            Statement::new(UPDATE_MYSQL).bind(answer.as_bytes()).bind(stored.as_slice()).bind(scope).bind(call.key)
+        } else {
+            Statement::new(UPDATE).bind(scope).bind(call.key).bind(answer.as_bytes()).bind(stored.as_slice())
+        };
         update.execute::<DB>(connection).await.expect("it completes");
         Told::Ran(answer)
     }
@@ -93,10 +121,7 @@ impl Naive {
             let row = statement.bind(fingerprint.as_bytes().as_slice()).fetch_optional::<DB>(connection).await;
             return row.expect("it claims").is_none_or(|row| row.int(0).expect("a number") == 0);
         }
-        let nothing: Option<&[u8]> = None;
-        let insert =
-            Statement::new(INSERT).bind(scope).bind(call.key).bind(fingerprint.as_bytes().as_slice()).bind(nothing);
-        insert.execute::<DB>(connection).await.expect("it claims") == 1
+        insert::<DB>(connection, scope, call.key, fingerprint.as_bytes(), None).await
     }
 
     /// The careless order: look, work, and insert at the end.
@@ -135,7 +160,7 @@ impl<DB: TestEngine> Keeper<DB> for Naive {
         match &told {
             Told::RolledBack => tx.rollback().await.expect("it rolls back"),
             Told::Mismatch if self.0 == Mistake::DeletesOnError => {
-                let delete = Statement::new(DELETE).bind(scope).bind(call.key);
+                let delete = Statement::new(sql::<DB>(DELETE, DELETE_MYSQL)).bind(scope).bind(call.key);
                 delete.execute::<DB>(&mut *tx).await.expect("it deletes");
                 tx.commit().await.expect("it commits");
             }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use leastlock_idempotency::{Begin, Fingerprint, IdempotencySql, Key, Keys, MIGRATIONS, OnDuplicate, Scope};
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Pool;
 use tokio::sync::Barrier;
@@ -127,7 +128,11 @@ pub(crate) async fn finish(handler: &Handler<'_>, payload: &mut String) -> bool 
 }
 
 pub(crate) async fn insert_effect<DB: TestEngine>(connection: &mut DB::Connection, call: &Call<'_>) {
-    leastlock_core::Statement::new("INSERT INTO effect (operation, item) VALUES ($1, $2)")
+    let insert = sql::<DB>(
+        "INSERT INTO effect (operation, item) VALUES ($1, $2)",
+        "INSERT INTO effect (operation, item) VALUES (?, ?)",
+    );
+    leastlock_core::Statement::new(insert)
         .bind(call.operation)
         .bind(call.key)
         .execute::<DB>(connection)
@@ -153,5 +158,5 @@ pub(crate) async fn clear<DB: TestEngine>(database: &TestDatabase<DB>) {
 }
 
 pub(crate) async fn effects<DB: TestEngine>(database: &TestDatabase<DB>) -> i64 {
-    database.int("SELECT CAST(count(*) AS BIGINT) FROM effect").await
+    database.int("SELECT count(*) FROM effect").await
 }

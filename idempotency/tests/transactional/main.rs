@@ -1,5 +1,5 @@
 //! The transactional mode: one suite, mounted on each engine, with the mistakes that it must catch.
-#![cfg(any(feature = "sqlite", feature = "postgres"))]
+#![cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 
 mod doubles;
 mod keeper;

@@ -1,0 +1,57 @@
+//! A transaction of the library's own, which leaves the connection as it was.
+
+use std::ops::{Deref, DerefMut};
+
+use sqlx::Transaction;
+
+use crate::sql::IdempotencySql;
+
+/// A transaction that [`IdempotencySql::begin`] began. However it ends, what was set on its connection is put back before
+/// anybody else gets that from the pool.
+#[derive(Debug)]
+pub struct OwnTransaction<DB: IdempotencySql> {
+    /// `None` only once the value is given up.
+    tx: Option<Transaction<'static, DB>>,
+}
+
+impl<DB: IdempotencySql> OwnTransaction<DB> {
+    pub(crate) fn new(tx: Transaction<'static, DB>) -> Self {
+        Self { tx: Some(tx) }
+    }
+
+    pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
+        match self.tx.take() {
+            Some(tx) => DB::commit(tx).await,
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) async fn roll_back(mut self) -> Result<(), sqlx::Error> {
+        match self.tx.take() {
+            Some(tx) => DB::roll_back(tx).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl<DB: IdempotencySql> Deref for OwnTransaction<DB> {
+    type Target = Transaction<'static, DB>;
+
+    fn deref(&self) -> &Self::Target {
+        self.tx.as_ref().expect("only what consumes the value takes the transaction out of it")
+    }
+}
+
+impl<DB: IdempotencySql> DerefMut for OwnTransaction<DB> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.tx.as_mut().expect("only what consumes the value takes the transaction out of it")
+    }
+}
+
+impl<DB: IdempotencySql> Drop for OwnTransaction<DB> {
+    fn drop(&mut self) {
+        if let Some(tx) = self.tx.take() {
+            DB::abandon(tx);
+        }
+    }
+}
