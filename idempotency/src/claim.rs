@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use leastlock_core::{ErrorClass, Statement};
+use leastlock_core::{ErrorClass, Row, Statement};
 use sqlx::{Connection, Transaction};
 
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
+use crate::response::ResponseParts;
 use crate::sql::IdempotencySql;
 
 /// How often a claim looks again when a record is neither to be inserted nor to be seen. Each look has a new snapshot, so
@@ -61,17 +62,37 @@ pub struct Existing {
     pub completed: bool,
     /// Of the request that claimed it.
     pub fingerprint: Vec<u8>,
-    /// The answer, as JSON.
-    pub body: Option<Vec<u8>>,
+    /// The answer.
+    pub response: ResponseParts,
     /// Whether its retention is over.
     pub expired: bool,
+}
+
+impl Existing {
+    /// Reads a record whose columns from `first` on are state, fingerprint, the response's status, headers and body, and
+    /// whether it has expired.
+    pub(crate) fn read<DB: IdempotencySql>(row: &Row<DB>, first: usize) -> Result<Self, sqlx::Error> {
+        let status = row.optional_int(first + 2)?.map(u16::try_from).transpose();
+        let status = status
+            .map_err(|source| sqlx::Error::ColumnDecode { index: "response_status".into(), source: source.into() })?;
+        Ok(Self {
+            completed: row.text(first)? == "completed",
+            fingerprint: row.bytes(first + 1)?,
+            response: ResponseParts {
+                status,
+                headers: row.optional_bytes(first + 3)?,
+                body: row.optional_bytes(first + 4)?.unwrap_or_default(),
+            },
+            expired: row.int(first + 5)? != 0,
+        })
+    }
 }
 
 /// What a claim came to.
 #[derive(Debug)]
 pub(crate) enum Claimed {
     First { generation: i64 },
-    Replay { body: Vec<u8> },
+    Replay { response: ResponseParts },
     Mismatch,
 }
 
@@ -110,7 +131,7 @@ pub(crate) async fn claim<DB: IdempotencySql>(
         if !existing.completed {
             return Err(Error::CommittedWithoutAnswer);
         }
-        return Ok(Claimed::Replay { body: existing.body.unwrap_or_default() });
+        return Ok(Claimed::Replay { response: existing.response });
     }
     Err(Error::Unsettled { looks: MAX_LOOKS })
 }

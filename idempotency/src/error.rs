@@ -2,6 +2,8 @@
 
 use leastlock_core::{Dialect, ErrorClass, classify};
 
+use crate::response::BoxError;
+
 /// Why an operation on idempotency keys did not come to an answer. Expected outcomes (a replay, a mismatch, a key in
 /// flight) are not errors: see [`Begin`](crate::Begin).
 #[derive(Debug, thiserror::Error)]
@@ -54,19 +56,19 @@ pub enum Error {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The answer could not be written as JSON.
+    /// The answer could not be written.
     #[error("the answer cannot be serialized")]
     Serialize {
-        /// What serde said.
+        /// Why.
         #[source]
-        source: serde_json::Error,
+        source: BoxError,
     },
     /// The stored answer could not be read as the type asked for: it was stored by another version of the program.
     #[error("the stored answer does not fit the type asked for; the request did run and is not run again")]
     Deserialize {
-        /// What serde said.
+        /// Why.
         #[source]
-        source: serde_json::Error,
+        source: BoxError,
     },
 }
 

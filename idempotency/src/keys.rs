@@ -3,14 +3,13 @@
 use std::time::{Duration, Instant};
 
 use leastlock_core::{Backoff, Engine, ErrorClass, begin, commit};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use sqlx::{Pool, Transaction};
 
 use crate::claim::{self, Claimed, Limits};
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
+use crate::response::{Response, ResponseParts};
 use crate::sql::IdempotencySql;
 use crate::unit::{Claim, Unit};
 
@@ -124,7 +123,7 @@ impl Keys {
     ///
     /// # Cancel safety
     /// Dropped at any time, the transaction rolls back and the key is free.
-    pub async fn begin<DB: IdempotencySql, R: Serialize + DeserializeOwned>(
+    pub async fn begin<DB: IdempotencySql, R: Response>(
         &self,
         pool: &Pool<DB>,
         key: &Key,
@@ -165,7 +164,7 @@ impl Keys {
     ///
     /// # Cancel safety
     /// Dropped half-way, the transaction must be rolled back.
-    pub async fn begin_in<DB: IdempotencySql, R: Serialize + DeserializeOwned>(
+    pub async fn begin_in<DB: IdempotencySql, R: Response>(
         &self,
         tx: &mut Transaction<'_, DB>,
         key: &Key,
@@ -174,7 +173,7 @@ impl Keys {
         let limits = Limits { joins: true, ..self.limits::<DB>() };
         Ok(match claim::claim_in(tx, key, fingerprint, &limits).await.map_err(busy_by_name)? {
             Some(Claimed::First { generation }) => BeginIn::First(self.claim(key, generation)),
-            Some(Claimed::Replay { body }) => BeginIn::Replay(read(&body)?),
+            Some(Claimed::Replay { response }) => BeginIn::Replay(read(response)?),
             Some(Claimed::Mismatch) => BeginIn::Mismatch,
             None => BeginIn::InFlight { retry_after: self.retry_after },
         })
@@ -193,7 +192,7 @@ impl Keys {
         Ok(deleted)
     }
 
-    async fn attempt<DB: IdempotencySql, R: Serialize + DeserializeOwned>(
+    async fn attempt<DB: IdempotencySql, R: Response>(
         &self,
         pool: &Pool<DB>,
         key: &Key,
@@ -203,7 +202,7 @@ impl Keys {
         let mut tx = DB::begin(pool, limits).await.map_err(Error::database::<DB>)?;
         Ok(match claim::claim::<DB>(&mut tx, key, fingerprint, limits).await? {
             Claimed::First { generation } => Begin::First(Unit::new(tx, self.claim(key, generation))),
-            Claimed::Replay { body } => Begin::Replay(read(&body)?),
+            Claimed::Replay { response } => Begin::Replay(read(response)?),
             Claimed::Mismatch => Begin::Mismatch,
         })
     }
@@ -222,8 +221,8 @@ impl Keys {
     }
 }
 
-fn read<R: DeserializeOwned>(body: &[u8]) -> Result<R, Error> {
-    serde_json::from_slice(body).map_err(|source| Error::Deserialize { source })
+fn read<R: Response>(response: ResponseParts) -> Result<R, Error> {
+    R::from_parts(response).map_err(|source| Error::Deserialize { source })
 }
 
 fn busy_by_name(error: Error) -> Error {
@@ -266,7 +265,7 @@ impl KeysBuilder {
         self
     }
 
-    /// The largest answer that is stored, in bytes of JSON (default: 262,144).
+    /// The largest answer that is stored, in bytes of headers and body (default: 262,144).
     pub fn max_response_bytes(mut self, max_response_bytes: usize) -> Self {
         self.keys.max_response_bytes = max_response_bytes;
         self

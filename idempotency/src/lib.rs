@@ -51,6 +51,7 @@
 //! | [`fingerprint`] | what the request says |
 //! | [`keys`] | settings; `begin`, `begin_in`, `sweep` |
 //! | [`unit`](mod@unit) | the transaction of a first request, and its completion |
+//! | [`response`] | what is stored as the answer: JSON, or an HTTP response byte for byte |
 //! | [`error`] | what can go wrong, and whether a retry helps |
 
 mod claim;
@@ -60,6 +61,7 @@ pub mod key;
 pub mod keys;
 mod migrations;
 mod own_transaction;
+pub mod response;
 mod sql;
 pub mod unit;
 
@@ -68,5 +70,6 @@ pub use crate::fingerprint::Fingerprint;
 pub use crate::key::{Key, KeyError, Scope};
 pub use crate::keys::{Begin, BeginIn, Keys, KeysBuilder, OnDuplicate, SettingError};
 pub use crate::migrations::MIGRATIONS;
+pub use crate::response::{HttpResponse, HttpResponseError, Response, ResponseParts};
 pub use crate::sql::IdempotencySql;
 pub use crate::unit::{Claim, Unit};

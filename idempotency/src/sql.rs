@@ -24,7 +24,7 @@ mod sqlite;
 ///   transaction on the same key for at most `request.wait_ms` (MySQL: in whole seconds, rounded down), and leave the caller's
 ///   lock time-out as it was.
 pub trait IdempotencySql: Dialect {
-    /// Stores the answer of a claimed record: body, scope, key, generation.
+    /// Stores the answer of a claimed record: status, headers, body, scope, key, generation.
     const COMPLETE: &'static str;
 
     /// Whether a claim in a caller's transaction needs a savepoint, so that a lock's time-out does not cost the whole of it.

@@ -4,12 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use leastlock_core::Statement;
-use serde::Serialize;
 use sqlx::Transaction;
 
 use crate::error::Error;
 use crate::key::Key;
 use crate::own_transaction::OwnTransaction;
+use crate::response::Response;
 use crate::sql::IdempotencySql;
 
 /// A first request's unit of work: it owns the transaction that holds the claim.
@@ -22,7 +22,7 @@ pub struct Unit<DB: IdempotencySql, R> {
     claim: Claim<R>,
 }
 
-impl<DB: IdempotencySql, R: Serialize> Unit<DB, R> {
+impl<DB: IdempotencySql, R: Response> Unit<DB, R> {
     pub(crate) fn new(tx: OwnTransaction<DB>, claim: Claim<R>) -> Self {
         Self { tx, claim }
     }
@@ -79,7 +79,7 @@ impl<R> Claim<R> {
     }
 }
 
-impl<R: Serialize> Claim<R> {
+impl<R: Response> Claim<R> {
     /// Stores the answer in the transaction that made the claim, and gives it back. It counts once the caller commits.
     ///
     /// # Errors
@@ -88,12 +88,14 @@ impl<R: Serialize> Claim<R> {
     /// # Cancel safety
     /// Dropped half-way, the transaction must be rolled back.
     pub async fn complete<DB: IdempotencySql>(self, tx: &mut Transaction<'_, DB>, response: R) -> Result<R, Error> {
-        let body = serde_json::to_vec(&response).map_err(|source| Error::Serialize { source })?;
-        if body.len() > self.max_response_bytes {
-            return Err(Error::ResponseTooLarge { bytes: body.len(), limit: self.max_response_bytes });
+        let parts = response.to_parts().map_err(|source| Error::Serialize { source })?;
+        if parts.bytes() > self.max_response_bytes {
+            return Err(Error::ResponseTooLarge { bytes: parts.bytes(), limit: self.max_response_bytes });
         }
         let completed = Statement::new(DB::COMPLETE)
-            .bind(body.as_slice())
+            .bind(parts.status.map(i64::from))
+            .bind(parts.headers.as_deref())
+            .bind(parts.body.as_slice())
             .bind(self.key.scope().as_str())
             .bind(self.key.as_str())
             .bind(self.generation)

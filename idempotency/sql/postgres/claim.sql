@@ -27,6 +27,8 @@ WITH before AS MATERIALIZED (
 SELECT claimed.generation,
        existing.state,
        existing.fingerprint,
+       existing.response_status::bigint,
+       existing.response_headers,
        existing.response_body,
        (existing.expires_at <= clock_timestamp())::int::bigint,
        set_config('lock_timeout', before.lock_timeout, true)

@@ -73,12 +73,7 @@ impl IdempotencySql for MySql {
         }
         let existing = Statement::new(EXISTING).bind(request.scope).bind(request.key);
         let Some(row) = existing.fetch_optional::<Self>(connection).await? else { return Ok(Answer::NotVisible) };
-        Ok(Answer::Exists(Existing {
-            completed: row.text(0)? == "completed",
-            fingerprint: row.bytes(1)?,
-            body: row.optional_bytes(2)?,
-            expired: row.int(3)? != 0,
-        }))
+        Ok(Answer::Exists(Existing::read(&row, 0)?))
     }
 
     async fn claim_expired(

@@ -28,13 +28,10 @@ impl IdempotencySql for Postgres {
         if let Some(generation) = row.optional_int(0)? {
             return Ok(Answer::Claimed { generation });
         }
-        let Some(state) = row.optional_text(1)? else { return Ok(Answer::NotVisible) };
-        Ok(Answer::Exists(Existing {
-            completed: state == "completed",
-            fingerprint: row.bytes(2)?,
-            body: row.optional_bytes(3)?,
-            expired: row.int(4)? != 0,
-        }))
+        if row.optional_text(1)?.is_none() {
+            return Ok(Answer::NotVisible);
+        }
+        Ok(Answer::Exists(Existing::read(&row, 1)?))
     }
 
     async fn claim_expired(

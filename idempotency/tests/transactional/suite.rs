@@ -8,6 +8,10 @@ use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use tokio::sync::Barrier;
 
+pub(crate) use crate::http_response::{
+    an_answer_of_another_kind_is_an_error_and_not_run_again, headers_and_body_count_towards_the_limit,
+    i13_replayed_http_response_is_the_same_byte_for_byte,
+};
 #[cfg(feature = "postgres")]
 pub(crate) use crate::stopped_owner::i22_stopped_owners_key_is_free_and_it_cannot_commit;
 
@@ -64,9 +68,9 @@ async fn somebody_waits<DB: TestEngine>(database: &TestDatabase<DB>) {
     }
     let waiting = sql::<DB>(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        "SELECT count(*) FROM information_schema.innodb_trx t \
-         JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
-         WHERE p.db = DATABASE() AND t.trx_state = 'LOCK WAIT'",
+        // The table of InnoDB's waits is a copy that is not renewed while somebody reads it more often than every 100 ms.
+        "SELECT count(*) FROM information_schema.processlist \
+         WHERE db = DATABASE() AND id <> CONNECTION_ID() AND command <> 'Sleep' AND time_ms > 100",
     );
     let seen = async {
         while database.int(waiting).await == 0 {
