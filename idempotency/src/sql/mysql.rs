@@ -55,8 +55,14 @@ impl IdempotencySql for MySql {
     fn abandon(tx: Transaction<'static, Self>) {
         // Without a runtime sqlx cannot give a connection back to its pool either.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // If it fails the connection is gone, and the transaction with it.
-            runtime.spawn(async move { drop(Self::roll_back(tx).await) });
+            runtime.spawn(async move {
+                let mut tx = tx;
+                // The first try may be answered with the error of the statement that was dropped, and is then not sent. If the
+                // second fails the connection is gone, and the transaction with it.
+                if sqlx::raw_sql(ROLL_BACK).execute(&mut *tx).await.is_err() {
+                    let _ = sqlx::raw_sql(ROLL_BACK).execute(&mut *tx).await;
+                }
+            });
         }
     }
 

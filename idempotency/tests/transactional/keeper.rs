@@ -21,6 +21,14 @@ pub(crate) enum Told {
     Error(String),
 }
 
+pub(crate) fn ran(payload: &str) -> Told {
+    Told::Ran(format!("done:{payload}"))
+}
+
+pub(crate) fn replayed(payload: &str) -> Told {
+    Told::Replayed(format!("done:{payload}"))
+}
+
 /// One request: where, which key, what it says, and how its handler behaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Call<'a> {

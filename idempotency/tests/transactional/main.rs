@@ -3,9 +3,14 @@
 
 mod doubles;
 mod http_response;
+mod isolation;
 mod keeper;
+mod letter_case;
+mod overlap;
 mod stopped_owner;
 mod suite;
+mod time_outs;
+mod waiters;
 
 leastlock_testkit::mount!(
     suite: i1_duplicates_run_once_and_wait_or_are_told,
@@ -17,6 +22,7 @@ leastlock_testkit::mount!(
     i13_replayed_http_response_is_the_same_byte_for_byte,
     i15_expired_record_is_a_new_first_before_any_sweep,
     i19_waiter_of_a_rolled_back_owner_runs_as_first,
+    i21_keys_that_differ_in_case_only_are_two_records,
     begin_in_joins_the_callers_transaction,
     claim_committed_without_an_answer_is_never_run_again,
     answer_over_the_limit_is_refused_and_nothing_kept,
@@ -25,7 +31,28 @@ leastlock_testkit::mount!(
     headers_and_body_count_towards_the_limit,
     empty_false_and_zero_are_answers;
     postgres: i14_invisible_record_is_looked_at_until_known,
-    i22_stopped_owners_key_is_free_and_it_cannot_commit,
-    i24_wait_that_times_out_leaves_the_transaction_usable,
-    stricter_time_outs_of_the_caller_stay,
 );
+
+/// SQLite has one write lock, so nobody waits for a row there and no snapshot is older than a record.
+mod servers {
+    use crate::waiters as suite;
+
+    leastlock_testkit::mount!(
+        suite on postgres: i14_record_beyond_the_callers_snapshot_is_never_a_first,
+        i22_stopped_owners_key_is_free_and_it_cannot_commit,
+        i23_three_waiters_of_a_rolled_back_owner_run_once_and_see_no_deadlock,
+        i24_wait_that_times_out_leaves_the_transaction_usable,
+        rejected_duplicates_do_not_wait,
+        stricter_time_outs_of_the_caller_stay,
+    );
+    leastlock_testkit::mount!(
+        suite on mysql: i14_record_beyond_the_callers_snapshot_is_never_a_first,
+        i14_snapshot_isolation_of_mariadb_is_a_retryable_error,
+        i22_stopped_owners_key_is_free_and_it_cannot_commit,
+        i23_three_waiters_of_a_rolled_back_owner_run_once_and_see_no_deadlock,
+        i24_wait_that_times_out_leaves_the_transaction_usable,
+        rejected_duplicates_do_not_wait,
+        idle_bound_of_a_unit_is_put_back_however_it_ends,
+        unit_whose_transaction_has_ended_is_not_completed,
+    );
+}

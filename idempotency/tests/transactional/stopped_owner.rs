@@ -1,13 +1,13 @@
-//! I22: an owner that is stopped (SIGSTOP) inside its transaction. PostgreSQL only: on SQLite a stopped writer blocks the
-//! file until it goes on or ends.
-#![cfg(feature = "postgres")]
+//! I22: an owner that is stopped (SIGSTOP) inside its transaction. On SQLite a stopped writer blocks the file until it goes
+//! on or ends.
+#![cfg(any(feature = "postgres", feature = "mysql"))]
 
 use std::time::Duration;
 
-use leastlock_idempotency::{Begin, Keys, OnDuplicate};
+use leastlock_idempotency::{Begin, IdempotencySql, Keys, OnDuplicate};
+use leastlock_testkit::database::sql;
 use leastlock_testkit::process::{Child, child_role, hear, speak};
 use leastlock_testkit::{TestDatabase, TestEngine};
-use sqlx::Postgres;
 
 use crate::keeper::{Call, fingerprint, key, tables};
 
@@ -20,7 +20,9 @@ const WAIT: Duration = Duration::from_secs(6);
 /// How long a child may take to do its part.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) async fn i22_stopped_owners_key_is_free_and_it_cannot_commit(database: TestDatabase<Postgres>) {
+pub(crate) async fn i22_stopped_owners_key_is_free_and_it_cannot_commit<DB: TestEngine + IdempotencySql>(
+    database: TestDatabase<DB>,
+) {
     let database = tables(database).await;
     assert_eq!(duplicate_of_a_stopped_owner(&database, "product").await, ("first", "refused".to_owned()));
     // The double: the same owner without the idle time-out.
@@ -29,7 +31,10 @@ pub(crate) async fn i22_stopped_owners_key_is_free_and_it_cannot_commit(database
 }
 
 /// Stops an owner inside its unit, begins a duplicate, lets the owner go on. Answers what both came to.
-async fn duplicate_of_a_stopped_owner(database: &TestDatabase<Postgres>, kind: &str) -> (&'static str, String) {
+async fn duplicate_of_a_stopped_owner<DB: TestEngine + IdempotencySql>(
+    database: &TestDatabase<DB>,
+    kind: &str,
+) -> (&'static str, String) {
     let mut owner = Child::rerun(OWNER, &[("DATABASE", &database.url), ("KIND", kind)]);
     owner.line_containing("inside the unit", PATIENCE);
     owner.stop();
@@ -37,7 +42,7 @@ async fn duplicate_of_a_stopped_owner(database: &TestDatabase<Postgres>, kind: &
     let keys = Keys::builder().on_duplicate(OnDuplicate::Wait(WAIT)).build().unwrap();
     let call = Call::new(kind, "lamp");
     let key = key(&Call { key: &kind.replace(' ', "-"), ..call });
-    let begun = keys.begin::<Postgres, String>(&database.pool, &key, &fingerprint("lamp")).await.unwrap();
+    let begun = keys.begin::<DB, String>(&database.pool, &key, &fingerprint("lamp")).await.unwrap();
     let duplicate = match begun {
         Begin::First(unit) => {
             unit.complete("done by the duplicate".to_owned()).await.unwrap();
@@ -52,21 +57,35 @@ async fn duplicate_of_a_stopped_owner(database: &TestDatabase<Postgres>, kind: &
     (duplicate, line.rsplit("commit: ").next().unwrap_or_default().to_owned())
 }
 
-/// The child: takes the key, says so, and completes when told to go on.
+/// The child, on the engine that its database is of.
 #[tokio::test]
 async fn owner() {
     if !child_role(OWNER) {
         return;
     }
+    let url = std::env::var("DATABASE").unwrap();
+    #[cfg(feature = "postgres")]
+    if url.starts_with("postgres") {
+        own::<sqlx::Postgres>(&url).await;
+    }
+    #[cfg(feature = "mysql")]
+    if url.starts_with("mysql") {
+        own::<sqlx::MySql>(&url).await;
+    }
+}
+
+/// Takes the key, says so, and completes when told to go on.
+async fn own<DB: TestEngine + IdempotencySql>(url: &str) {
     let kind = std::env::var("KIND").unwrap();
-    let pool = Postgres::connect(&std::env::var("DATABASE").unwrap()).await;
+    let pool = DB::connect(url).await;
     let keys = Keys::builder().idle_limit(IDLE_LIMIT).build().unwrap();
     let key = key(&Call::new(&kind.replace(' ', "-"), "lamp"));
-    let begun = keys.begin::<Postgres, String>(&pool, &key, &fingerprint("lamp")).await.unwrap();
+    let begun = keys.begin::<DB, String>(&pool, &key, &fingerprint("lamp")).await.unwrap();
     let Begin::First(mut unit) = begun else { panic!("the key is free") };
     if kind == "no idle limit" {
-        let unbounded = "SET LOCAL idle_in_transaction_session_timeout = 0";
-        sqlx::raw_sql(unbounded).execute(&mut **unit.tx()).await.unwrap();
+        let unbounded =
+            sql::<DB>("SET LOCAL idle_in_transaction_session_timeout = 0", "SET SESSION idle_transaction_timeout = 0");
+        DB::run_query(unit.tx(), sqlx::query(unbounded)).await.unwrap();
     }
     speak("inside the unit");
     assert!(hear().is_some(), "the parent says when to go on");

@@ -1,84 +1,19 @@
 //! The guarantees of the transactional mode.
 
-use std::time::Duration;
-
 use leastlock_core::Statement;
 use leastlock_idempotency::{Begin, BeginIn, Error, IdempotencySql, Keys};
-use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
-use tokio::sync::Barrier;
 
+use crate::doubles::{Mistake, Naive};
 pub(crate) use crate::http_response::{
     an_answer_of_another_kind_is_an_error_and_not_run_again, headers_and_body_count_towards_the_limit,
     i13_replayed_http_response_is_the_same_byte_for_byte,
 };
-#[cfg(feature = "postgres")]
-pub(crate) use crate::stopped_owner::i22_stopped_owners_key_is_free_and_it_cannot_commit;
-
-use crate::doubles::{Mistake, Naive};
-use crate::keeper::{Call, Handler, Keeper, Product, Then, Told, clear, effects, fingerprint, key, tables};
-
-/// How long the second request gets to reach its wait where that cannot be seen (SQLite). There, every order of events
-/// gives the same answers; elsewhere the wait is a condition.
-const HEAD_START: Duration = Duration::from_millis(300);
-/// How long a condition may take to come about.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn ran(payload: &str) -> Told {
-    Told::Ran(format!("done:{payload}"))
-}
-
-fn replayed(payload: &str) -> Told {
-    Told::Replayed(format!("done:{payload}"))
-}
-
-/// Two calls, the second sent while the first is inside its handler. Answers what both were told.
-async fn overlapping<DB: TestEngine>(
-    database: &TestDatabase<DB>,
-    keeper: &impl Keeper<DB>,
-    then: Then,
-    second: Call<'_>,
-) -> (Told, Told) {
-    clear(database).await;
-    let barrier = Barrier::new(2);
-    let first = Call::new("k1", "lamp").handled(Handler::Meets(&barrier, then));
-    let script = async {
-        barrier.wait().await;
-        let second = keeper.place(&database.pool, second);
-        tokio::pin!(second);
-        let early = tokio::select! {
-            told = &mut second => Some(told),
-            () = somebody_waits(database) => None,
-        };
-        barrier.wait().await;
-        match early {
-            Some(told) => told,
-            None => second.await,
-        }
-    };
-    // A keeper that never calls its handler never comes to the barrier.
-    let both = async { tokio::join!(keeper.place(&database.pool, first), script) };
-    tokio::time::timeout(2 * PATIENCE, both).await.expect("both calls end")
-}
-
-/// Returns when a session of the database waits for another's lock.
-async fn somebody_waits<DB: TestEngine>(database: &TestDatabase<DB>) {
-    if DB::ENGINE == leastlock_core::Engine::Sqlite {
-        return tokio::time::sleep(HEAD_START).await;
-    }
-    let waiting = sql::<DB>(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        // The table of InnoDB's waits is a copy that is not renewed while somebody reads it more often than every 100 ms.
-        "SELECT count(*) FROM information_schema.processlist \
-         WHERE db = DATABASE() AND id <> CONNECTION_ID() AND command <> 'Sleep' AND time_ms > 100",
-    );
-    let seen = async {
-        while database.int(waiting).await == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, seen).await.expect("the second waits for the first, or is answered");
-}
+use crate::keeper::{
+    Call, Handler, Keeper, Product, Then, Told, clear, effects, fingerprint, key, ran, replayed, tables,
+};
+pub(crate) use crate::letter_case::i21_keys_that_differ_in_case_only_are_two_records;
+use crate::overlap::overlapping;
 
 pub(crate) async fn i1_duplicates_run_once_and_wait_or_are_told<DB: TestEngine + IdempotencySql>(
     database: TestDatabase<DB>,
@@ -296,54 +231,4 @@ pub(crate) async fn i14_invisible_record_is_looked_at_until_known(database: Test
     let hasty = Naive(Mistake::TakesInvisibleForFree);
     overlapping(&database, &hasty, Then::Completes, Call::new("k1", "lamp")).await;
     assert_eq!(effects(&database).await, 2, "the double must be seen to run twice");
-}
-
-/// PostgreSQL only: SQLite's wait is for the file, and comes before the transaction.
-#[cfg(feature = "postgres")]
-pub(crate) async fn i24_wait_that_times_out_leaves_the_transaction_usable(database: TestDatabase<sqlx::Postgres>) {
-    use leastlock_idempotency::OnDuplicate;
-    use sqlx::Postgres;
-
-    let database = tables(database).await;
-    let keys = Keys::builder().on_duplicate(OnDuplicate::Wait(Duration::from_millis(50))).build().unwrap();
-    let (k1, lamp) = (key(&Call::new("k1", "lamp")), fingerprint("lamp"));
-    let Begin::First(owner) = keys.begin::<Postgres, u32>(&database.pool, &k1, &lamp).await.unwrap() else {
-        panic!("the key is free");
-    };
-
-    let mut tx = database.pool.begin().await.unwrap();
-    sqlx::raw_sql("INSERT INTO effect VALUES ('before', 'x')").execute(&mut *tx).await.unwrap();
-    let waited = keys.begin_in::<Postgres, u32>(&mut tx, &k1, &lamp).await.unwrap();
-    assert!(matches!(waited, BeginIn::InFlight { .. }));
-    sqlx::raw_sql("INSERT INTO effect VALUES ('after', 'x')").execute(&mut *tx).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(effects(&database).await, 2);
-
-    // The double: the same wait without a savepoint.
-    let mut tx = database.pool.begin().await.unwrap();
-    sqlx::raw_sql("SET LOCAL lock_timeout = '50ms'").execute(&mut *tx).await.unwrap();
-    let claim = "INSERT INTO leastlock_idempotency (scope, idempotency_key, fingerprint, state, created_at, expires_at) \
-        SELECT scope, idempotency_key, '', 'claimed', now(), now() FROM (VALUES ('//place-order', 'k1')) AS k (scope, idempotency_key)";
-    assert!(sqlx::raw_sql(claim).execute(&mut *tx).await.is_err());
-    assert!(sqlx::raw_sql("SELECT 1").execute(&mut *tx).await.is_err(), "the double's transaction is lost");
-    drop(owner);
-}
-
-/// PostgreSQL only: the claim sets a lock time-out for itself, and bounds idling.
-#[cfg(feature = "postgres")]
-pub(crate) async fn stricter_time_outs_of_the_caller_stay(database: TestDatabase<sqlx::Postgres>) {
-    let database = tables(database).await;
-    let (keys, lamp) = (Keys::default(), fingerprint("lamp"));
-    for (idle, bound) in [("0", "10s"), ("1min", "10s"), ("3s", "3s")] {
-        let mut tx = database.pool.begin().await.unwrap();
-        sqlx::raw_sql("SET LOCAL lock_timeout = '77s'").execute(&mut *tx).await.unwrap();
-        let set = format!("SET LOCAL idle_in_transaction_session_timeout = '{idle}'");
-        sqlx::raw_sql(sqlx::AssertSqlSafe(set)).execute(&mut *tx).await.unwrap();
-        let claim = keys.begin_in::<_, u32>(&mut tx, &key(&Call::new("k1", "lamp")), &lamp).await.unwrap();
-        assert!(matches!(claim, BeginIn::First(_)));
-        let show = "SELECT current_setting('lock_timeout') || ', ' || \
-            current_setting('idle_in_transaction_session_timeout')";
-        let found: String = sqlx::query_scalar(show).fetch_one(&mut *tx).await.unwrap();
-        assert_eq!(found, format!("77s, {bound}"), "the caller says {idle}");
-    }
 }

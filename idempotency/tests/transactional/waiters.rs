@@ -1,0 +1,140 @@
+//! Duplicates that wait for an owner: on the servers, where waiting is for a row.
+
+use std::time::Duration;
+
+use leastlock_core::Engine;
+use leastlock_idempotency::{Begin, BeginIn, IdempotencySql, Keys, OnDuplicate};
+use leastlock_testkit::{TestDatabase, TestEngine};
+use sqlx::{Connection, Pool};
+
+pub(crate) use crate::isolation::*;
+pub(crate) use crate::stopped_owner::i22_stopped_owners_key_is_free_and_it_cannot_commit;
+pub(crate) use crate::time_outs::*;
+
+use crate::keeper::{
+    Call, Keeper, Product, Then, Told, clear, effects, fingerprint, insert_effect, key, ran, replayed, tables,
+};
+use crate::overlap::storm;
+
+/// The double: claims in a transaction of its own, and hands every error to its caller.
+struct NeverAgain;
+
+impl<DB: TestEngine + IdempotencySql> Keeper<DB> for NeverAgain {
+    async fn place(&self, pool: &Pool<DB>, call: Call<'_>) -> Told {
+        if !matches!(call.handler, crate::keeper::Handler::Plain) {
+            return Product::waiting().place(pool, call).await;
+        }
+        let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
+        let keys = Keys::builder().on_duplicate(OnDuplicate::Wait(Duration::from_secs(20))).build().unwrap();
+        match keys.begin_in::<DB, String>(&mut tx, &key(&call), &fingerprint(call.payload)).await {
+            Ok(BeginIn::First(claim)) => {
+                insert_effect::<DB>(&mut tx, &call).await;
+                let answer = claim.complete(&mut tx, format!("done:{}", call.payload)).await.unwrap();
+                tx.commit().await.unwrap();
+                Told::Ran(answer)
+            }
+            Ok(BeginIn::Replay(answer)) => Told::Replayed(answer),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Told::Error(error.to_string()),
+        }
+    }
+}
+
+pub(crate) async fn i23_three_waiters_of_a_rolled_back_owner_run_once_and_see_no_deadlock<
+    DB: TestEngine + IdempotencySql,
+>(
+    database: TestDatabase<DB>,
+) {
+    let database = tables(database).await;
+    let duplicates = [Call::new("k1", "lamp"), Call::new("k1", "lamp"), Call::new("k1", "lamp")];
+    for round in 0..5 {
+        let (first, mut others) = storm(&database, &Product::waiting(), Then::Fails, &duplicates).await;
+        others.sort_by_key(|told| *told != ran("lamp"));
+        assert_eq!(first, Told::RolledBack);
+        assert_eq!(others, [ran("lamp"), replayed("lamp"), replayed("lamp")], "round {round}");
+        assert_eq!(effects(&database).await, 1, "round {round}");
+    }
+    // InnoDB answers the waiters' locks with a deadlock; PostgreSQL does not.
+    if DB::ENGINE == Engine::MySql {
+        let (_, others) = storm(&database, &NeverAgain, Then::Fails, &duplicates).await;
+        assert!(others.iter().any(|told| matches!(told, Told::Error(_))), "the double is not caught: {others:?}");
+    }
+}
+
+/// A caller's transaction that met a wait's time-out, and goes on.
+trait Waits<DB: TestEngine> {
+    /// Waits for the key in `tx`, in vain; answers whether it says that the transaction can go on.
+    async fn wait(&self, tx: &mut sqlx::Transaction<'_, DB>) -> bool;
+}
+
+impl<DB: TestEngine + IdempotencySql> Waits<DB> for Keys {
+    async fn wait(&self, tx: &mut sqlx::Transaction<'_, DB>) -> bool {
+        let waited = self.begin_in::<DB, u32>(tx, &key(&Call::new("k1", "lamp")), &fingerprint("lamp")).await;
+        matches!(waited.unwrap(), BeginIn::InFlight { .. })
+    }
+}
+
+/// The double: the same wait with nothing around it on PostgreSQL, and with the whole transaction undone on MariaDB.
+struct WithoutCare;
+
+impl<DB: TestEngine> Waits<DB> for WithoutCare {
+    async fn wait(&self, tx: &mut sqlx::Transaction<'_, DB>) -> bool {
+        let insert = "INSERT INTO leastlock_idempotency (scope, idempotency_key, fingerprint, state, created_at, expires_at) \
+            SELECT '//place-order', 'k1', '', 'claimed', created_at, expires_at FROM stamp";
+        let limit = leastlock_testkit::database::sql::<DB>(
+            "SET LOCAL lock_timeout = '50ms'",
+            "SET SESSION innodb_lock_wait_timeout = 0",
+        );
+        DB::run_query(tx, sqlx::query(limit)).await.unwrap();
+        assert!(DB::run_query(tx, sqlx::query(insert)).await.is_err());
+        if DB::ENGINE == Engine::MySql {
+            DB::run_query(tx, sqlx::query("ROLLBACK")).await.unwrap();
+        }
+        true
+    }
+}
+
+pub(crate) async fn i24_wait_that_times_out_leaves_the_transaction_usable<DB: TestEngine + IdempotencySql>(
+    database: TestDatabase<DB>,
+) {
+    let database = tables(database).await;
+    // MariaDB knows whole seconds.
+    let wait = Duration::from_millis(if DB::ENGINE == Engine::MySql { 1000 } else { 50 });
+    let keys = Keys::builder().on_duplicate(OnDuplicate::Wait(wait)).build().unwrap();
+    let begun = keys.begin::<DB, u32>(&database.pool, &key(&Call::new("k1", "lamp")), &fingerprint("lamp")).await;
+    let Begin::First(owner) = begun.unwrap() else { panic!("the key is free") };
+
+    assert_eq!(kept_around(&database, &keys).await, 2);
+    clear_effects(&database).await;
+    assert!(kept_around(&database, &WithoutCare).await < 2, "the double must be seen to lose what it did before");
+    owner.release().await.unwrap();
+}
+
+async fn clear_effects<DB: TestEngine>(database: &TestDatabase<DB>) {
+    database.execute("DELETE FROM effect").await;
+}
+
+/// Writes before and after a wait in one transaction; answers how much of it was kept.
+async fn kept_around<DB: TestEngine>(database: &TestDatabase<DB>, waits: &impl Waits<DB>) -> i64 {
+    let mut connection = database.pool.acquire().await.unwrap().detach();
+    let mut tx = Connection::begin(&mut connection).await.unwrap();
+    let [before, after] = ["INSERT INTO effect VALUES ('before', 'x')", "INSERT INTO effect VALUES ('after', 'x')"];
+    DB::run_query(&mut tx, sqlx::query(before)).await.unwrap();
+    assert!(waits.wait(&mut tx).await);
+    let written = DB::run_query(&mut tx, sqlx::query(after)).await;
+    if written.is_ok() {
+        tx.commit().await.unwrap();
+    }
+    effects(database).await
+}
+
+pub(crate) async fn rejected_duplicates_do_not_wait<DB: TestEngine + IdempotencySql>(database: TestDatabase<DB>) {
+    let database = tables(database).await;
+    let rejecting = Product::rejecting();
+    let (first, others) = storm(&database, &rejecting, Then::Completes, &vec![Call::new("k1", "lamp"); 4]).await;
+    assert_eq!((first, others), (ran("lamp"), vec![Told::InFlight; 4]));
+    // Who waits is still waiting when the owner ends, and is then answered with its answer.
+    let (_, others) = storm(&database, &Product::waiting(), Then::Completes, &[Call::new("k1", "lamp")]).await;
+    assert_eq!(others, [replayed("lamp")]);
+    clear(&database).await;
+}
