@@ -56,6 +56,20 @@ pub enum Error {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// The stored answer was sealed by a cipher that these keys do not have. The request did run and is not run again.
+    #[error("the stored answer was sealed by the cipher {name:?}; give KeysBuilder::cipher one that opens it")]
+    SealedByAnother {
+        /// The cipher's name, as it was stored.
+        name: String,
+    },
+    /// The cipher failed: to seal, and nothing was kept; or to open, because the stored answer was changed or belongs to
+    /// another record.
+    #[error("the answer could not be sealed or opened by the cipher")]
+    Cipher {
+        /// What the cipher said.
+        #[source]
+        source: BoxError,
+    },
     /// The answer could not be written.
     #[error("the answer cannot be serialized")]
     Serialize {
@@ -82,6 +96,8 @@ impl Error {
             Self::CommittedWithoutAnswer
             | Self::ClaimGone
             | Self::ResponseTooLarge { .. }
+            | Self::SealedByAnother { .. }
+            | Self::Cipher { .. }
             | Self::Serialize { .. }
             | Self::Deserialize { .. } => false,
         }

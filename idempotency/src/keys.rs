@@ -1,10 +1,12 @@
 //! Settings; `begin`, `begin_in`, `sweep`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leastlock_core::{Backoff, Engine, ErrorClass, begin, commit};
 use sqlx::{Pool, Transaction};
 
+use crate::cipher::{Cipher, Sealing};
 use crate::claim::{self, Claimed, Limits};
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
@@ -74,7 +76,8 @@ pub enum BeginIn<R> {
 /// | `retention` | 24 h | how long an answer is replayed; judged at the claim, on the database's clock |
 /// | `idle_limit` | 10 s | PostgreSQL and MariaDB (in whole seconds, rounded up) end a unit that is idle in its transaction for longer, which frees its key |
 /// | `retry_after` | 1 s | what `InFlight` advises |
-/// | `max_response_bytes` | 262,144 | the largest answer that is stored |
+/// | `max_response_bytes` | 262,144 | the largest answer that is stored, before it is sealed |
+/// | `cipher` | none | seals answers before they are stored |
 #[derive(Debug, Clone)]
 pub struct Keys {
     on_duplicate: OnDuplicate,
@@ -82,6 +85,7 @@ pub struct Keys {
     idle_limit: Duration,
     retry_after: Duration,
     max_response_bytes: usize,
+    sealing: Sealing,
 }
 
 impl Default for Keys {
@@ -92,6 +96,7 @@ impl Default for Keys {
             idle_limit: Duration::from_secs(10),
             retry_after: Duration::from_secs(1),
             max_response_bytes: 256 * 1024,
+            sealing: Sealing::default(),
         }
     }
 }
@@ -173,7 +178,7 @@ impl Keys {
         let limits = Limits { joins: true, ..self.limits::<DB>() };
         Ok(match claim::claim_in(tx, key, fingerprint, &limits).await.map_err(busy_by_name)? {
             Some(Claimed::First { generation }) => BeginIn::First(self.claim(key, generation)),
-            Some(Claimed::Replay { response }) => BeginIn::Replay(read(response)?),
+            Some(Claimed::Replay { response }) => BeginIn::Replay(self.read(key, response)?),
             Some(Claimed::Mismatch) => BeginIn::Mismatch,
             None => BeginIn::InFlight { retry_after: self.retry_after },
         })
@@ -202,13 +207,17 @@ impl Keys {
         let mut tx = DB::begin(pool, limits).await.map_err(Error::database::<DB>)?;
         Ok(match claim::claim::<DB>(&mut tx, key, fingerprint, limits).await? {
             Claimed::First { generation } => Begin::First(Unit::new(tx, self.claim(key, generation))),
-            Claimed::Replay { response } => Begin::Replay(read(response)?),
+            Claimed::Replay { response } => Begin::Replay(self.read(key, response)?),
             Claimed::Mismatch => Begin::Mismatch,
         })
     }
 
     fn claim<R>(&self, key: &Key, generation: i64) -> Claim<R> {
-        Claim::new(key.clone(), generation, self.max_response_bytes)
+        Claim::new(key.clone(), generation, self.max_response_bytes, self.sealing.clone())
+    }
+
+    fn read<R: Response>(&self, key: &Key, response: ResponseParts) -> Result<R, Error> {
+        R::from_parts(self.sealing.open(key, response)?).map_err(|source| Error::Deserialize { source })
     }
 
     fn limits<DB: IdempotencySql>(&self) -> Limits {
@@ -219,10 +228,6 @@ impl Keys {
         };
         Limits { retention: self.retention, idle: self.idle_limit, joins: false, deadline: Instant::now() + wait }
     }
-}
-
-fn read<R: Response>(response: ResponseParts) -> Result<R, Error> {
-    R::from_parts(response).map_err(|source| Error::Deserialize { source })
 }
 
 fn busy_by_name(error: Error) -> Error {
@@ -268,6 +273,13 @@ impl KeysBuilder {
     /// The largest answer that is stored, in bytes of headers and body (default: 262,144).
     pub fn max_response_bytes(mut self, max_response_bytes: usize) -> Self {
         self.keys.max_response_bytes = max_response_bytes;
+        self
+    }
+
+    /// Seals answers before they are stored, and opens them for a replay (default: none). Answers stored before there was a
+    /// cipher are still read; with the cipher taken away, those it sealed are [`Error::SealedByAnother`].
+    pub fn cipher(mut self, cipher: Arc<dyn Cipher>) -> Self {
+        self.keys.sealing = Sealing::with(cipher);
         self
     }
 

@@ -52,8 +52,10 @@
 //! | [`keys`] | settings; `begin`, `begin_in`, `sweep` |
 //! | [`unit`](mod@unit) | the transaction of a first request, and its completion |
 //! | [`response`] | what is stored as the answer: JSON, or an HTTP response byte for byte |
+//! | [`cipher`] | answers that are encrypted before they are stored |
 //! | [`error`] | what can go wrong, and whether a retry helps |
 
+pub mod cipher;
 mod claim;
 pub mod error;
 pub mod fingerprint;
@@ -65,6 +67,7 @@ pub mod response;
 mod sql;
 pub mod unit;
 
+pub use crate::cipher::Cipher;
 pub use crate::error::Error;
 pub use crate::fingerprint::Fingerprint;
 pub use crate::key::{Key, KeyError, Scope};

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use leastlock_core::Statement;
 use sqlx::Transaction;
 
+use crate::cipher::Sealing;
 use crate::error::Error;
 use crate::key::Key;
 use crate::own_transaction::OwnTransaction;
@@ -34,6 +35,9 @@ impl<DB: IdempotencySql, R: Response> Unit<DB, R> {
 
     /// Stores the answer, commits, and gives the answer back. From then on every repeat is answered with it.
     ///
+    /// What is stored is what is completed, whatever it means: a refusal (`Err(…)`, a 4xx) is an answer like any other, and a
+    /// repeat gets it too. A failure that a repeat may overcome is [`release`](Self::release)d instead.
+    ///
     /// # Errors
     /// [`Error::CommitUnknown`] when the reply of the commit was lost; after any other error nothing was kept.
     ///
@@ -44,6 +48,57 @@ impl<DB: IdempotencySql, R: Response> Unit<DB, R> {
         let response = self.claim.complete(&mut self.tx, response).await?;
         self.tx.commit().await.map_err(Error::commit::<DB>)?;
         Ok(response)
+    }
+
+    /// Stores a reference to the answer instead of the answer, commits, and gives the answer back. A repeat gets the reference
+    /// and renders from it what it may show: for an answer that must not be stored (a secret that is shown once) or is too large
+    /// to be.
+    ///
+    /// ```
+    /// use leastlock_idempotency::{Begin, Fingerprint, Key, Keys, Scope};
+    /// # use sqlx::SqlitePool;
+    ///
+    /// #[derive(Debug, PartialEq)]
+    /// struct Token {
+    ///     id: i64,
+    ///     secret: Option<String>, // shown once
+    /// }
+    ///
+    /// async fn issue(pool: &SqlitePool, keys: &Keys, key: &Key) -> Result<Token, Box<dyn std::error::Error>> {
+    ///     let fingerprint = Fingerprint::request("POST", "/tokens", "").bytes(b"");
+    ///     match keys.begin(pool, key, &fingerprint).await? {
+    ///         Begin::First(mut unit) => {
+    ///             let secret = "hush".to_owned();
+    ///             let id: i64 = sqlx::query_scalar("INSERT INTO token (digest) VALUES (hex($1)) RETURNING id")
+    ///                 .bind(&secret)
+    ///                 .fetch_one(&mut **unit.tx())
+    ///                 .await?;
+    ///             Ok(unit.complete_reference(id, Token { id, secret: Some(secret) }).await?)
+    ///         }
+    ///         Begin::Replay(id) => Ok(Token { id, secret: None }), // rendered again, without what was not stored
+    ///         other => Err(format!("{other:?}").into()),
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await?;
+    /// # leastlock_idempotency::MIGRATIONS.run(&pool).await?;
+    /// # sqlx::raw_sql("CREATE TABLE token (id INTEGER PRIMARY KEY, digest TEXT)").execute(&pool).await?;
+    /// # let key = Key::new(&Scope::of_operation("issue-token")?, "8f14e45f")?;
+    /// # let keys = Keys::default();
+    /// assert_eq!(issue(&pool, &keys, &key).await?, Token { id: 1, secret: Some("hush".to_owned()) });
+    /// assert_eq!(issue(&pool, &keys, &key).await?, Token { id: 1, secret: None });
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`complete`](Self::complete).
+    ///
+    /// # Cancel safety
+    /// As [`complete`](Self::complete).
+    pub async fn complete_reference<T>(self, reference: R, answer: T) -> Result<T, Error> {
+        self.complete(reference).await.map(|_| answer)
     }
 
     /// Rolls back: nothing happened, and the key is free. Like dropping the unit, but done when it returns.
@@ -70,12 +125,13 @@ pub struct Claim<R> {
     key: Key,
     generation: i64,
     max_response_bytes: usize,
+    sealing: Sealing,
     response: PhantomData<fn(R)>,
 }
 
 impl<R> Claim<R> {
-    pub(crate) fn new(key: Key, generation: i64, max_response_bytes: usize) -> Self {
-        Self { key, generation, max_response_bytes, response: PhantomData }
+    pub(crate) fn new(key: Key, generation: i64, max_response_bytes: usize, sealing: Sealing) -> Self {
+        Self { key, generation, max_response_bytes, sealing, response: PhantomData }
     }
 }
 
@@ -92,6 +148,7 @@ impl<R: Response> Claim<R> {
         if parts.bytes() > self.max_response_bytes {
             return Err(Error::ResponseTooLarge { bytes: parts.bytes(), limit: self.max_response_bytes });
         }
+        let parts = self.sealing.seal(&self.key, parts)?;
         let completed = Statement::new(DB::COMPLETE)
             .bind(parts.status.map(i64::from))
             .bind(parts.headers.as_deref())

@@ -7,6 +7,7 @@ mod isolation;
 mod keeper;
 mod letter_case;
 mod overlap;
+mod sealed;
 mod stopped_owner;
 mod suite;
 mod time_outs;
@@ -29,6 +30,10 @@ leastlock_testkit::mount!(
     sweep_deletes_expired_records_in_batches,
     an_answer_of_another_kind_is_an_error_and_not_run_again,
     headers_and_body_count_towards_the_limit,
+    sealed_answer_is_replayed_and_cannot_be_read_in_the_table,
+    sealed_answer_does_not_open_under_another_key_or_column,
+    reader_without_the_cipher_is_told_which_one_it_was,
+    answers_of_before_the_cipher_are_still_replayed,
     empty_false_and_zero_are_answers;
     postgres: i14_invisible_record_is_looked_at_until_known,
 );

@@ -14,6 +14,7 @@ use crate::keeper::{
 };
 pub(crate) use crate::letter_case::i21_keys_that_differ_in_case_only_are_two_records;
 use crate::overlap::overlapping;
+pub(crate) use crate::sealed::*;
 
 pub(crate) async fn i1_duplicates_run_once_and_wait_or_are_told<DB: TestEngine + IdempotencySql>(
     database: TestDatabase<DB>,
