@@ -5,8 +5,11 @@ mod doubles;
 mod http_response;
 mod isolation;
 mod keeper;
+mod kills;
 mod letter_case;
+mod outcomes;
 mod overlap;
+mod round_trips;
 mod sealed;
 mod stopped_owner;
 mod suite;
@@ -19,9 +22,11 @@ leastlock_testkit::mount!(
     i4_failing_duplicate_leaves_the_owners_record,
     i5_other_payload_is_a_mismatch_on_every_path,
     i6_completed_record_keeps_its_fingerprint,
+    i11_stored_refusal_is_replayed_and_a_released_one_leaves_the_key_free,
     i12_same_key_in_another_scope_is_another_record,
     i13_replayed_http_response_is_the_same_byte_for_byte,
     i15_expired_record_is_a_new_first_before_any_sweep,
+    i18_worker_killed_at_any_point_leaves_one_effect_at_most,
     i19_waiter_of_a_rolled_back_owner_runs_as_first,
     i21_keys_that_differ_in_case_only_are_two_records,
     begin_in_joins_the_callers_transaction,
@@ -44,6 +49,8 @@ mod servers {
 
     leastlock_testkit::mount!(
         suite on postgres: i14_record_beyond_the_callers_snapshot_is_never_a_first,
+        i18_worker_killed_with_a_message_under_way_leaves_one_effect_at_most,
+        claim_and_answer_cost_two_round_trips_and_a_replay_has_two,
         i22_stopped_owners_key_is_free_and_it_cannot_commit,
         i23_three_waiters_of_a_rolled_back_owner_run_once_and_see_no_deadlock,
         i24_wait_that_times_out_leaves_the_transaction_usable,

@@ -12,7 +12,9 @@ pub(crate) use crate::http_response::{
 use crate::keeper::{
     Call, Handler, Keeper, Product, Then, Told, clear, effects, fingerprint, key, ran, replayed, tables,
 };
+pub(crate) use crate::kills::i18_worker_killed_at_any_point_leaves_one_effect_at_most;
 pub(crate) use crate::letter_case::i21_keys_that_differ_in_case_only_are_two_records;
+pub(crate) use crate::outcomes::i11_stored_refusal_is_replayed_and_a_released_one_leaves_the_key_free;
 use crate::overlap::overlapping;
 pub(crate) use crate::sealed::*;
 

@@ -8,6 +8,10 @@ use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::{Connection, Pool};
 
 pub(crate) use crate::isolation::*;
+#[cfg(feature = "postgres")]
+pub(crate) use crate::kills::i18_worker_killed_with_a_message_under_way_leaves_one_effect_at_most;
+#[cfg(feature = "postgres")]
+pub(crate) use crate::round_trips::claim_and_answer_cost_two_round_trips_and_a_replay_has_two;
 pub(crate) use crate::stopped_owner::i22_stopped_owners_key_is_free_and_it_cannot_commit;
 pub(crate) use crate::time_outs::*;
 
