@@ -55,6 +55,7 @@
 //! | [`cipher`] | answers that are encrypted before they are stored |
 //! | [`error`] | what can go wrong, and whether a retry helps |
 
+mod canonical;
 pub mod cipher;
 mod claim;
 pub mod error;
