@@ -9,6 +9,7 @@ mod kills;
 mod letter_case;
 mod outcomes;
 mod overlap;
+mod retention;
 mod round_trips;
 mod sealed;
 mod stopped_owner;
@@ -26,6 +27,7 @@ leastlock_testkit::mount!(
     i12_same_key_in_another_scope_is_another_record,
     i13_replayed_http_response_is_the_same_byte_for_byte,
     i15_expired_record_is_a_new_first_before_any_sweep,
+    i15_expired_record_has_one_claimant_of_many,
     i18_worker_killed_at_any_point_leaves_one_effect_at_most,
     i19_waiter_of_a_rolled_back_owner_runs_as_first,
     i21_keys_that_differ_in_case_only_are_two_records,
@@ -33,6 +35,7 @@ leastlock_testkit::mount!(
     claim_committed_without_an_answer_is_never_run_again,
     answer_over_the_limit_is_refused_and_nothing_kept,
     sweep_deletes_expired_records_in_batches,
+    record_lives_for_the_retention_from_its_claim,
     an_answer_of_another_kind_is_an_error_and_not_run_again,
     headers_and_body_count_towards_the_limit,
     sealed_answer_is_replayed_and_cannot_be_read_in_the_table,
@@ -55,6 +58,7 @@ mod servers {
         i23_three_waiters_of_a_rolled_back_owner_run_once_and_see_no_deadlock,
         i24_wait_that_times_out_leaves_the_transaction_usable,
         rejected_duplicates_do_not_wait,
+        sweep_does_not_wait_for_a_record_that_is_being_claimed,
         stricter_time_outs_of_the_caller_stay,
     );
     leastlock_testkit::mount!(
@@ -64,6 +68,7 @@ mod servers {
         i23_three_waiters_of_a_rolled_back_owner_run_once_and_see_no_deadlock,
         i24_wait_that_times_out_leaves_the_transaction_usable,
         rejected_duplicates_do_not_wait,
+        sweep_does_not_wait_for_a_record_that_is_being_claimed,
         idle_bound_of_a_unit_is_put_back_however_it_ends,
         unit_whose_transaction_has_ended_is_not_completed,
     );

@@ -16,6 +16,9 @@ pub(crate) use crate::kills::i18_worker_killed_at_any_point_leaves_one_effect_at
 pub(crate) use crate::letter_case::i21_keys_that_differ_in_case_only_are_two_records;
 pub(crate) use crate::outcomes::i11_stored_refusal_is_replayed_and_a_released_one_leaves_the_key_free;
 use crate::overlap::overlapping;
+pub(crate) use crate::retention::{
+    i15_expired_record_has_one_claimant_of_many, record_lives_for_the_retention_from_its_claim,
+};
 pub(crate) use crate::sealed::*;
 
 pub(crate) async fn i1_duplicates_run_once_and_wait_or_are_told<DB: TestEngine + IdempotencySql>(

@@ -10,6 +10,7 @@ use sqlx::{Connection, Pool};
 pub(crate) use crate::isolation::*;
 #[cfg(feature = "postgres")]
 pub(crate) use crate::kills::i18_worker_killed_with_a_message_under_way_leaves_one_effect_at_most;
+pub(crate) use crate::retention::sweep_does_not_wait_for_a_record_that_is_being_claimed;
 #[cfg(feature = "postgres")]
 pub(crate) use crate::round_trips::claim_and_answer_cost_two_round_trips_and_a_replay_has_two;
 pub(crate) use crate::stopped_owner::i22_stopped_owners_key_is_free_and_it_cannot_commit;
