@@ -1,6 +1,6 @@
 //! What can go wrong, and whether a retry helps.
 
-use leastlock_core::{Dialect, ErrorClass, classify};
+use leastlock_core::{Dialect, Engine, ErrorClass, classify};
 
 use crate::response::BoxError;
 
@@ -23,6 +23,14 @@ pub enum Error {
     #[error("whether the unit was committed is unknown; begin again with the same key to learn it")]
     CommitUnknown {
         /// What the driver said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The transaction had ended before its `COMMIT`, unnoticed: MariaDB ends one with a deadlock, whose error was then ignored, and
+    /// commits one with DDL. Statements since then may have been committed one by one.
+    #[error("the unit's transaction had ended before its commit: a deadlock in it was ignored, or DDL ran in it")]
+    TransactionEnded {
+        /// How the database said so.
         #[source]
         source: sqlx::Error,
     },
@@ -94,6 +102,7 @@ impl Error {
             Self::Database { class, .. } => class.is_retryable(),
             Self::CommitUnknown { .. } | Self::Busy { .. } | Self::Unsettled { .. } => true,
             Self::CommittedWithoutAnswer
+            | Self::TransactionEnded { .. }
             | Self::ClaimGone
             | Self::ResponseTooLarge { .. }
             | Self::SealedByAnother { .. }
@@ -109,7 +118,12 @@ impl Error {
 
     pub(crate) fn commit<DB: Dialect>(source: sqlx::Error) -> Self {
         let class = classify::<DB>(&source);
-        if class.leaves_commit_unknown() { Self::CommitUnknown { source } } else { Self::Database { class, source } }
+        match class {
+            _ if class.leaves_commit_unknown() => Self::CommitUnknown { source },
+            // There are no deferred constraints there: what is refused is the savepoint that lives as long as the transaction.
+            ErrorClass::Other if DB::ENGINE == Engine::MySql => Self::TransactionEnded { source },
+            _ => Self::Database { class, source },
+        }
     }
 
     pub(crate) fn class(&self) -> Option<ErrorClass> {
