@@ -1,17 +1,17 @@
 //! One text for every way to write a JSON value.
 //!
-//! serde_json says what is JSON; what follows walks a text that is known to be, once, because serde's values lose how a number
+//! `serde_json` says what is JSON; what follows walks a text that is known to be, once, because serde's values lose how a number
 //! was written.
 
 use std::ops::Range;
 
 use serde::de::IgnoredAny;
 
-/// How deep arrays and objects may nest: as deep as serde_json reads values. Bounds the recursion.
+/// How deep arrays and objects may nest: as deep as `serde_json` reads values. Bounds the recursion.
 const MAX_DEPTH: u32 = 128;
 
 /// The canonical text of a JSON value: object keys sorted by UTF-16 code unit (RFC 8785, section 3.2.3), no white space, strings
-/// escaped as serde_json does, numbers as they were written. `None` for what has no such text: what is not JSON (RFC 8259) in
+/// escaped as `serde_json` does, numbers as they were written. `None` for what has no such text: what is not JSON (RFC 8259) in
 /// UTF-8, has a name twice in one object or an escape that is no character, or nests deeper than 128.
 pub(crate) fn canonical(body: &[u8]) -> Option<String> {
     serde_json::from_slice::<IgnoredAny>(body).ok()?;

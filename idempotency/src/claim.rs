@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leastlock_core::{ErrorClass, Row, Statement};
+use leastlock_core::{ErrorClass, Statement};
 use sqlx::{Connection, Transaction};
 
 use crate::error::Error;
@@ -68,10 +68,11 @@ pub struct Existing {
     pub expired: bool,
 }
 
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 impl Existing {
     /// Reads a record whose columns from `first` on are state, fingerprint, the response's status, headers and body, and
     /// whether it has expired.
-    pub(crate) fn read<DB: IdempotencySql>(row: &Row<DB>, first: usize) -> Result<Self, sqlx::Error> {
+    pub(crate) fn read<DB: IdempotencySql>(row: &leastlock_core::Row<DB>, first: usize) -> Result<Self, sqlx::Error> {
         let status = row.optional_int(first + 2)?.map(u16::try_from).transpose();
         let status = status
             .map_err(|source| sqlx::Error::ColumnDecode { index: "response_status".into(), source: source.into() })?;

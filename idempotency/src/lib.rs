@@ -38,6 +38,11 @@
 //! # }
 //! ```
 //!
+//! # What is stored
+//! [`Unit::complete`] stores what it is given, a refusal like a success; [`Unit::release`] stores nothing and leaves the key
+//! free. An answer is any serde type or an [`HttpResponse`] ([`response`]); one that must not lie in the table as it is can be
+//! sealed ([`cipher`]) or stored as a reference ([`Unit::complete_reference`]).
+//!
 //! # What it does not promise
 //! - Nothing about effects outside the database: a mail sent inside the unit is sent again when the transaction rolls
 //!   back. Put an event in an outbox for those.

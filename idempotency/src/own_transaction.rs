@@ -15,6 +15,7 @@ pub struct OwnTransaction<DB: IdempotencySql> {
 }
 
 impl<DB: IdempotencySql> OwnTransaction<DB> {
+    #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
     pub(crate) fn new(tx: Transaction<'static, DB>) -> Self {
         Self { tx: Some(tx) }
     }

@@ -13,6 +13,9 @@ mod headers;
 /// [`Error::Deserialize`](crate::Error::Deserialize).
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Header fields: names and values in their order.
+pub type HeaderFields = Vec<(String, Vec<u8>)>;
+
 /// A type whose values are stored as answers. There are two kinds: whatever serde can write and read, kept as JSON, and
 /// [`HttpResponse`], kept byte for byte.
 ///
@@ -83,7 +86,7 @@ impl<T: Serialize + DeserializeOwned + Send> Response for T {
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpResponse {
     status: u16,
-    headers: Vec<(String, Vec<u8>)>,
+    headers: HeaderFields,
     body: Vec<u8>,
 }
 
@@ -93,7 +96,7 @@ impl HttpResponse {
     /// # Errors
     /// [`HttpResponseError`] if the status is not one of a final response (200 to 999), if a field's name is no token (RFC 9110,
     /// section 5.6.2), or if its value has control characters other than tab (section 5.5).
-    pub fn new(status: u16, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>) -> Result<Self, HttpResponseError> {
+    pub fn new(status: u16, headers: HeaderFields, body: Vec<u8>) -> Result<Self, HttpResponseError> {
         if !(200..=999).contains(&status) {
             return Err(HttpResponseError::Status { status });
         }
@@ -128,7 +131,7 @@ impl HttpResponse {
 
     /// Status, header fields and body.
     #[must_use]
-    pub fn into_parts(self) -> (u16, Vec<(String, Vec<u8>)>, Vec<u8>) {
+    pub fn into_parts(self) -> (u16, HeaderFields, Vec<u8>) {
         (self.status, self.headers, self.body)
     }
 }

@@ -30,10 +30,10 @@ impl IdempotencySql for MySql {
     async fn begin(pool: &Pool<Self>, limits: &Limits) -> Result<OwnTransaction<Self>, sqlx::Error> {
         let idle_s = limits.idle.as_secs() + u64::from(limits.idle.subsec_nanos() > 0);
         let wait_s = limits.deadline.saturating_duration_since(Instant::now()).as_secs();
-        let begin = BEGIN.replace("{idle_s}", &idle_s.to_string()).replace("{wait_s}", &wait_s.to_string());
+        let message = BEGIN.replace("{idle_s}", &idle_s.to_string()).replace("{wait_s}", &wait_s.to_string());
         let pool = pool.clone();
         // If this future is dropped the task goes on, and the transaction that it answers with is dropped: rolled back.
-        let begun = tokio::spawn(async move { pool.begin_with(AssertSqlSafe(begin)).await.map(OwnTransaction::new) });
+        let begun = tokio::spawn(async move { pool.begin_with(AssertSqlSafe(message)).await.map(OwnTransaction::new) });
         match begun.await {
             Ok(begun) => begun,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),

@@ -97,8 +97,9 @@ fn write_string(text: &str, dice: &mut Dice, out: &mut String) {
         if must_escape || dice.below(4) == 0 {
             let mut units = [0; 2];
             for unit in character.encode_utf16(&mut units) {
-                let upper = dice.below(2) == 0;
-                out.push_str(&if upper { format!("\\u{unit:04X}") } else { format!("\\u{unit:04x}") });
+                let hex = format!("{unit:04x}");
+                out.push_str("\\u");
+                out.push_str(&if dice.below(2) == 0 { hex.to_uppercase() } else { hex });
             }
         } else {
             out.push(character);

@@ -25,7 +25,7 @@ fn vectors() -> Vec<Vector> {
 }
 
 fn hex(fingerprint: &Fingerprint) -> String {
-    fingerprint.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    fingerprint.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
 #[test]

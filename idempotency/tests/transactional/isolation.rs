@@ -1,4 +1,5 @@
 //! Callers' transactions at REPEATABLE READ, whose snapshot is older than the record.
+#![cfg(any(feature = "postgres", feature = "mysql"))]
 
 use std::time::Duration;
 

@@ -1,8 +1,10 @@
 //! The transactional mode: one suite, mounted on each engine, with the mistakes that it must catch.
 #![cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 
+mod cancelled;
 mod doubles;
 mod http_response;
+mod idle_bound;
 mod isolation;
 mod keeper;
 mod kills;
@@ -31,6 +33,7 @@ leastlock_testkit::mount!(
     i18_worker_killed_at_any_point_leaves_one_effect_at_most,
     i19_waiter_of_a_rolled_back_owner_runs_as_first,
     i21_keys_that_differ_in_case_only_are_two_records,
+    begin_dropped_at_any_time_leaves_the_key_free,
     begin_in_joins_the_callers_transaction,
     claim_committed_without_an_answer_is_never_run_again,
     answer_over_the_limit_is_refused_and_nothing_kept,
@@ -47,6 +50,7 @@ leastlock_testkit::mount!(
 );
 
 /// SQLite has one write lock, so nobody waits for a row there and no snapshot is older than a record.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod servers {
     use crate::waiters as suite;
 
@@ -70,6 +74,7 @@ mod servers {
         rejected_duplicates_do_not_wait,
         sweep_does_not_wait_for_a_record_that_is_being_claimed,
         idle_bound_of_a_unit_is_put_back_however_it_ends,
+        caller_that_lost_a_deadlock_commits_nothing,
         unit_whose_transaction_has_ended_is_not_completed,
     );
 }

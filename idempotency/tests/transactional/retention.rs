@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leastlock_idempotency::{Begin, IdempotencySql, Keys};
-use leastlock_testkit::database::sql;
+use leastlock_idempotency::{IdempotencySql, Keys};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
-use crate::keeper::{Call, Keeper, Product, clear, effects, fingerprint, key, ran, replayed, tables};
+use crate::keeper::{Call, Keeper, Product, clear, effects, ran, replayed, tables};
 
-const EXPIRE: &str = "UPDATE leastlock_idempotency SET expires_at = created_at";
+/// Ends the life of every record.
+pub(crate) const EXPIRE: &str = "UPDATE leastlock_idempotency SET expires_at = created_at";
 
 pub(crate) async fn record_lives_for_the_retention_from_its_claim<DB: TestEngine + IdempotencySql>(
     database: TestDatabase<DB>,
@@ -48,34 +48,4 @@ pub(crate) async fn i15_expired_record_has_one_claimant_of_many<DB: TestEngine +
         assert_eq!(told[1..], vec![replayed("rug"); 7], "round {round}");
         assert_eq!(effects(&database).await, 2, "round {round}");
     }
-}
-
-/// On the servers: SQLite's sweep waits for its turn like every writer.
-pub(crate) async fn sweep_does_not_wait_for_a_record_that_is_being_claimed<DB: TestEngine + IdempotencySql>(
-    database: TestDatabase<DB>,
-) {
-    let database = tables(database).await;
-    let product = Product::waiting();
-    for name in ["k1", "k2", "k3"] {
-        assert_eq!(product.place(&database.pool, Call::new(name, "lamp")).await, ran("lamp"));
-    }
-    database.execute(EXPIRE).await;
-    let (k2, lamp) = (key(&Call::new("k2", "lamp")), fingerprint("lamp"));
-    let Begin::First(unit) = product.0.begin::<DB, u32>(&database.pool, &k2, &lamp).await.unwrap() else {
-        panic!("it has expired")
-    };
-    assert_eq!(product.0.sweep(&database.pool, 10).await.unwrap(), 2);
-
-    // The double: a plain deletion waits for the claimant, here as long as it is let.
-    let mut connection = database.pool.acquire().await.unwrap().detach();
-    let limit = sql::<DB>("SET lock_timeout = '50ms'", "SET SESSION innodb_lock_wait_timeout = 0");
-    DB::run_query(&mut connection, sqlx::query(limit)).await.unwrap();
-    let plain = sql::<DB>(
-        "DELETE FROM leastlock_idempotency WHERE expires_at <= clock_timestamp()",
-        "DELETE FROM leastlock_idempotency WHERE expires_at <= UTC_TIMESTAMP(6)",
-    );
-    assert!(DB::run_query(&mut connection, sqlx::query(plain)).await.is_err(), "the double must be seen to wait");
-
-    assert_eq!(unit.complete(7).await.unwrap(), 7);
-    assert!(matches!(product.0.begin::<DB, u32>(&database.pool, &k2, &lamp).await.unwrap(), Begin::Replay(7)));
 }

@@ -4,6 +4,7 @@ use leastlock_core::Statement;
 use leastlock_idempotency::{Begin, BeginIn, Error, IdempotencySql, Keys};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
+pub(crate) use crate::cancelled::begin_dropped_at_any_time_leaves_the_key_free;
 use crate::doubles::{Mistake, Naive};
 pub(crate) use crate::http_response::{
     an_answer_of_another_kind_is_an_error_and_not_run_again, headers_and_body_count_towards_the_limit,

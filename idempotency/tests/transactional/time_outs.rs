@@ -1,12 +1,12 @@
-//! What is set on a connection for a claim or a unit, and what becomes of what the caller had set.
+//! What a claim sets in its transaction on PostgreSQL, and what becomes of what the caller had set.
+#![cfg(feature = "postgres")]
 
-use leastlock_idempotency::{Begin, BeginIn, Error, Keys, OnDuplicate};
+use leastlock_idempotency::{BeginIn, Keys};
 use leastlock_testkit::TestDatabase;
 
-use crate::keeper::{Call, effects, fingerprint, key, tables};
+use crate::keeper::{Call, fingerprint, key, tables};
 
 /// The claim sets a lock time-out for itself, and bounds idling.
-#[cfg(feature = "postgres")]
 pub(crate) async fn stricter_time_outs_of_the_caller_stay(database: TestDatabase<sqlx::Postgres>) {
     let database = tables(database).await;
     let (keys, lamp) = (Keys::default(), fingerprint("lamp"));
@@ -22,123 +22,4 @@ pub(crate) async fn stricter_time_outs_of_the_caller_stay(database: TestDatabase
         let found: String = sqlx::query_scalar(show).fetch_one(&mut *tx).await.unwrap();
         assert_eq!(found, format!("77s, {bound}"), "the caller says {idle}");
     }
-}
-
-/// How a unit can end.
-#[cfg(feature = "mysql")]
-#[derive(Debug, Clone, Copy)]
-enum Ending {
-    Completed,
-    Released,
-    Dropped,
-    Replayed,
-    Mismatched,
-    InFlight,
-    /// The future of `begin` is dropped while it waits.
-    Cancelled,
-    /// An answer over the limit: `complete` fails.
-    Failed,
-}
-
-/// MariaDB bounds idling by the connection, which goes back to a pool.
-#[cfg(feature = "mysql")]
-pub(crate) async fn idle_bound_of_a_unit_is_put_back_however_it_ends(database: TestDatabase<sqlx::MySql>) {
-    use sqlx::mysql::MySqlPoolOptions;
-
-    let database = tables(database).await;
-    let (keys, taken, lamp) = (Keys::default(), key(&Call::new("taken", "lamp")), fingerprint("lamp"));
-    let Begin::First(owner) = keys.begin::<_, u32>(&database.pool, &taken, &lamp).await.unwrap() else {
-        panic!("the key is free")
-    };
-    // One connection, so that whoever comes next has the one that the unit had.
-    let pool = MySqlPoolOptions::new().max_connections(1).connect(&database.url).await.unwrap();
-    let settings = async || -> (i64, i64) {
-        let read = "SELECT CAST(@@idle_transaction_timeout AS SIGNED), CAST(@@innodb_lock_wait_timeout AS SIGNED)";
-        sqlx::query_as(read).fetch_one(&pool).await.unwrap()
-    };
-    sqlx::raw_sql("SET idle_transaction_timeout = 77, innodb_lock_wait_timeout = 33").execute(&pool).await.unwrap();
-    for ending in [
-        Ending::Completed,
-        Ending::Replayed,
-        Ending::Mismatched,
-        Ending::Released,
-        Ending::Dropped,
-        Ending::InFlight,
-        Ending::Cancelled,
-        Ending::Failed,
-    ] {
-        end(&pool, ending).await;
-        assert_eq!(settings().await, (77, 33), "{ending:?}");
-    }
-    owner.release().await.unwrap();
-
-    // The double: set for a transaction, and left behind.
-    let careless = "SET idle_transaction_timeout = 10; START TRANSACTION";
-    drop(pool.begin_with(careless).await.unwrap());
-    assert_eq!(settings().await.0, 10, "the double must be seen to leave it behind");
-}
-
-#[cfg(feature = "mysql")]
-async fn end(pool: &sqlx::Pool<sqlx::MySql>, ending: Ending) {
-    use std::time::Duration;
-
-    let wait = match ending {
-        Ending::Cancelled => OnDuplicate::Wait(Duration::from_secs(2)),
-        _ => OnDuplicate::Reject,
-    };
-    let keys = Keys::builder().on_duplicate(wait).max_response_bytes(5).build().unwrap();
-    let (name, payload) = match ending {
-        Ending::Completed | Ending::Replayed => ("k1", "lamp"),
-        Ending::Mismatched => ("k1", "rug"),
-        Ending::InFlight | Ending::Cancelled => ("taken", "lamp"),
-        Ending::Released | Ending::Dropped | Ending::Failed => ("other", "lamp"),
-    };
-    let (key, fingerprint) = (key(&Call::new(name, payload)), fingerprint(payload));
-    let begun = keys.begin::<_, String>(pool, &key, &fingerprint);
-    if matches!(ending, Ending::Cancelled) {
-        let begun = tokio::time::timeout(Duration::from_millis(300), begun).await;
-        return assert!(begun.is_err(), "it waits");
-    }
-    match (ending, begun.await.unwrap()) {
-        (Ending::Completed, Begin::First(mut unit)) => {
-            let idle = "SELECT CAST(@@idle_transaction_timeout AS SIGNED), CAST(@@innodb_lock_wait_timeout AS SIGNED)";
-            let inside: (i64, i64) = sqlx::query_as(idle).fetch_one(&mut **unit.tx()).await.unwrap();
-            assert_eq!(inside, (10, 33), "the limit for idling is in force, and no other");
-            unit.complete("abc".to_owned()).await.unwrap();
-        }
-        (Ending::Failed, Begin::First(unit)) => {
-            let failed = unit.complete("more than five bytes".to_owned()).await;
-            assert!(matches!(failed, Err(Error::ResponseTooLarge { .. })), "{failed:?}");
-        }
-        (Ending::Released, Begin::First(unit)) => unit.release().await.unwrap(),
-        (Ending::Dropped, Begin::First(unit)) => drop(unit),
-        (Ending::Replayed, Begin::Replay(_))
-        | (Ending::Mismatched, Begin::Mismatch)
-        | (Ending::InFlight, Begin::InFlight { .. }) => {}
-        (ending, other) => panic!("{ending:?}: {other:?}"),
-    }
-}
-
-/// What sqlx does not notice: a deadlock, or DDL, ends the transaction on the server, and the next statements each commit.
-#[cfg(feature = "mysql")]
-pub(crate) async fn unit_whose_transaction_has_ended_is_not_completed(database: TestDatabase<sqlx::MySql>) {
-    let database = tables(database).await;
-    let (keys, lamp) = (Keys::default(), fingerprint("lamp"));
-    let k1 = key(&Call::new("k1", "lamp"));
-    let Begin::First(mut unit) = keys.begin::<_, u32>(&database.pool, &k1, &lamp).await.unwrap() else {
-        panic!("the key is free")
-    };
-    sqlx::raw_sql("INSERT INTO effect VALUES ('before', 'x')").execute(&mut **unit.tx()).await.unwrap();
-    sqlx::raw_sql("ROLLBACK").execute(&mut **unit.tx()).await.unwrap();
-    let completed = unit.complete(7).await;
-    assert!(matches!(completed, Err(Error::ClaimGone)), "{completed:?}");
-
-    // DDL commits the claim: its record is there, so the completion finds it, and the commit says that all is not well.
-    let Begin::First(mut unit) = keys.begin::<_, u32>(&database.pool, &k1, &lamp).await.unwrap() else {
-        panic!("the key is free")
-    };
-    sqlx::raw_sql("CREATE TABLE other (id BIGINT)").execute(&mut **unit.tx()).await.unwrap();
-    let completed = unit.complete(7).await;
-    assert!(matches!(completed, Err(Error::Database { .. })), "{completed:?}");
-    assert_eq!(effects(&database).await, 0);
 }
