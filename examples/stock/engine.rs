@@ -3,21 +3,45 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use leastlock::lease::LeaseSql;
-use leastlock::occ::StockSql;
+use leastlock::core::{self, Dialect};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Pool, Postgres, Sqlite};
+use sqlx::{ConnectOptions, Connection, Pool, Postgres, Sqlite};
 
+use crate::race::{BoxError, Race, Ran};
+use crate::{combined, fenced};
+
+/// How long a connection is waited for.
 const CONNECT: Duration = Duration::from_secs(10);
-const QUEUE: Duration = Duration::from_mins(2);
+/// How long a buyer may queue for a connection of the pool.
+pub(crate) const QUEUE: Duration = Duration::from_mins(2);
+/// Buyers share connections, so that more of them than the server takes can be tried.
+pub(crate) const MOST_CONNECTIONS: u32 = 32;
 
-/// An engine that has all the mechanisms, and a statement that reads a row to change it.
-pub(crate) trait Engine: StockSql + LeaseSql {
+/// An engine, and what it has of the mechanisms.
+///
+/// # Contract
+/// [`combined`](Self::combined) and [`fenced`](Self::fenced) answer `None` where the engine does not have the mechanism;
+/// what the other ways need, every engine has.
+pub(crate) trait Engine: Dialect {
     /// Reads the row and keeps it from being changed until the transaction ends.
     const READ_LOCKED: &'static str;
 
     fn open(url: &str, clients: u32) -> impl Future<Output = Result<Pool<Self>, sqlx::Error>> + Send;
+
+    /// Runs the race through a combiner.
+    fn combined(pool: &Pool<Self>, race: &Race) -> impl Future<Output = Result<Option<Ran>, BoxError>> + Send;
+
+    /// Runs the race through a lease with a fence.
+    fn fenced(pool: &Pool<Self>, race: &Race) -> impl Future<Output = Result<Option<Ran>, BoxError>> + Send;
+}
+
+/// The text that `DB` understands: MySQL has other placeholders (`?`), each used once and in order.
+pub(crate) const fn text<DB: Dialect>(standard: &'static str, mysql: &'static str) -> &'static str {
+    match DB::ENGINE {
+        core::Engine::MySql => mysql,
+        _ => standard,
+    }
 }
 
 impl Engine for Postgres {
@@ -25,12 +49,17 @@ impl Engine for Postgres {
 
     async fn open(url: &str, clients: u32) -> Result<Pool<Self>, sqlx::Error> {
         let options = PgConnectOptions::from_str(url)?.application_name("stock example");
-        // One for each buyer, and some for renewals of the lease.
-        let pool =
-            PgPoolOptions::new().max_connections(clients + 4).test_before_acquire(false).acquire_timeout(CONNECT);
-        pool.connect_with(options.clone()).await?.close().await;
-        let pool = PgPoolOptions::new().max_connections(clients + 4).test_before_acquire(false).acquire_timeout(QUEUE);
-        pool.connect_with(options).await
+        reach(&options).await?;
+        let pool = PgPoolOptions::new().max_connections(clients.min(MOST_CONNECTIONS)).test_before_acquire(false);
+        pool.acquire_timeout(QUEUE).connect_with(options).await
+    }
+
+    async fn combined(pool: &Pool<Self>, race: &Race) -> Result<Option<Ran>, BoxError> {
+        combined::race(pool, race).await.map(Some)
+    }
+
+    async fn fenced(pool: &Pool<Self>, race: &Race) -> Result<Option<Ran>, BoxError> {
+        fenced::race(pool, race).await.map(Some)
     }
 }
 
@@ -45,5 +74,21 @@ impl Engine for Sqlite {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(QUEUE);
         SqlitePoolOptions::new().max_connections(clients.min(8)).acquire_timeout(QUEUE).connect_with(options).await
+    }
+
+    async fn combined(pool: &Pool<Self>, race: &Race) -> Result<Option<Ran>, BoxError> {
+        combined::race(pool, race).await.map(Some)
+    }
+
+    async fn fenced(pool: &Pool<Self>, race: &Race) -> Result<Option<Ran>, BoxError> {
+        fenced::race(pool, race).await.map(Some)
+    }
+}
+
+/// Connects once: a pool would try until its time-out and then not say why.
+pub(crate) async fn reach<O: ConnectOptions<Connection: Sized>>(options: &O) -> Result<(), sqlx::Error> {
+    match tokio::time::timeout(CONNECT, options.connect()).await {
+        Ok(connection) => connection?.close().await,
+        Err(_) => Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())),
     }
 }

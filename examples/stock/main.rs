@@ -2,44 +2,51 @@
 //!
 //! `cargo run --release --example stock -- --help` lists the options; README.md beside this file says what to look at.
 
+mod combined;
 mod engine;
 mod fenced;
+#[cfg(feature = "mysql")]
+mod mariadb;
 mod race;
+mod retried;
+mod table;
 mod ways;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
+use leastlock::occ::Stored;
 use sqlx::{Postgres, Sqlite};
 
 use crate::engine::Engine;
-use crate::race::{Race, Ran};
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use crate::race::{BoxError, Race};
+use crate::retried::Item;
 
 /// Sells one item to more buyers than there are units, in six ways, and counts what was oversold.
 ///
-/// Exit codes: 0 only the wrong way oversold, or none did; 1 a right way oversold or lost a unit; 2 bad arguments or an
-/// unreachable server.
+/// The first way is wrong on purpose: it reads the stock, and writes what it has computed. The others are a conditional
+/// UPDATE, a locking read, a version column with retries, a combiner, and a lease whose token is checked.
+///
+/// Exit codes: 0 only the wrong way oversold, or none did; 1 a right way oversold or left a unit unsold; 2 bad arguments or
+/// an unreachable server.
 #[derive(Debug, Parser)]
 #[command(name = "stock")]
 struct Args {
-    /// postgres://… or sqlite://…; default: a temporary SQLite file. A table `stock_example` is made in it.
+    /// postgres://…, mysql://… (MariaDB; needs --features mysql) or sqlite://…; default: a temporary SQLite file. A table
+    /// `stock_example` is made in it, and emptied
     #[arg(long, value_name = "URL")]
     database: Option<String>,
 
-    /// Buyers at the same time
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
+    /// Buyers at the same time; they share up to 32 connections, 8 on SQLite
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     clients: u32,
 
     /// Units of the item
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
     stock: i64,
 
     /// Attempts to buy one unit, over all buyers; twice the stock by default
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=10_000_000))]
     attempts: Option<i64>,
 }
 
@@ -49,11 +56,11 @@ async fn main() -> ExitCode {
     match run(&args).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
-            eprintln!("breach: a way that must be right oversold or lost a unit");
+            eprintln!("breach: a way that must be right oversold, or left a unit unsold");
             ExitCode::from(1)
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", whole(&*error));
             ExitCode::from(2)
         }
     }
@@ -64,41 +71,40 @@ async fn run(args: &Args) -> Result<bool, BoxError> {
     let folder = tempfile::tempdir()?;
     let temporary = format!("sqlite://{}", folder.path().join("stock.sqlite").display());
     let url = args.database.as_deref().unwrap_or(&temporary);
-    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        run_on::<Postgres>(args, url).await
-    } else if url.starts_with("sqlite:") {
-        run_on::<Sqlite>(args, url).await
-    } else {
-        Err("--database must begin with postgres:// or sqlite://".into())
+    match url.split_once(':').map_or("", |(scheme, _)| scheme) {
+        "postgres" | "postgresql" => run_on::<Postgres>(args, url).await,
+        "sqlite" => run_on::<Sqlite>(args, url).await,
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => run_on::<sqlx::MySql>(args, url).await,
+        #[cfg(not(feature = "mysql"))]
+        "mysql" | "mariadb" => {
+            Err("this build is without MySQL: cargo run --release --features mysql --example stock".into())
+        }
+        _ => Err("--database must begin with postgres://, mysql:// or sqlite://".into()),
     }
 }
 
-async fn run_on<DB: Engine>(args: &Args, url: &str) -> Result<bool, BoxError> {
-    let pool = DB::open(url, args.clients).await?;
+async fn run_on<DB: Engine>(args: &Args, url: &str) -> Result<bool, BoxError>
+where
+    Item: Stored<DB>,
+{
     let race = Race { stock: args.stock, attempts: args.attempts.unwrap_or(2 * args.stock), clients: args.clients };
+    let pool = DB::open(url, race.clients).await?;
     println!("{}: {} units, {} attempts by {} buyers", DB::NAME, race.stock, race.attempts, race.clients);
-    let ran = ways::all(&pool, &race).await?;
-    println!("{}", table(&ran));
-    Ok(ran.iter().all(|ran| ran.is_wrong_by_design || ran.is_exact(&race)))
+    let tried = ways::all(&pool, &race).await?;
+    println!("{}", table::table(&tried, DB::NAME));
+    Ok(ways::are_right_ways_exact(&tried, &race))
 }
 
-fn table(ran: &[Ran]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
-    table.set_header(["way", "attempts/s", "sold", "refused", "conflicts", "left", "oversold"]);
-    for ran in ran {
-        table.add_row([
-            ran.way.to_owned(),
-            format!("{:.0}", ran.per_second()),
-            ran.sold.to_string(),
-            ran.refused.to_string(),
-            ran.conflicts.to_string(),
-            ran.left.to_string(),
-            ran.oversold.to_string(),
-        ]);
+/// An error with its causes, in one line.
+fn whole(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut line = String::new();
+    for cause in std::iter::successors(Some(error), |error| error.source()) {
+        let text = cause.to_string();
+        // Many errors repeat their source's text at the end of their own.
+        if !line.ends_with(&text) {
+            line = if line.is_empty() { text } else { format!("{line}: {text}") };
+        }
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    line.replace('\n', " ")
 }

@@ -1,69 +1,113 @@
-//! Six ways to take a unit.
+//! The ways to take a unit, and the three that need no more than a statement or two.
 
-use leastlock::core::{Backoff, Migration, Migrations, Statement, begin, classify};
-use leastlock::occ::{Checked, Movement, StockCounter, StockTable, Version, guarded, versioned};
-use leastlock::{lease, occ};
+use leastlock::core::{Migration, Migrations, Statement, begin, commit};
+use leastlock::occ::{Stored, guarded};
 use sqlx::Pool;
 
-use crate::BoxError;
-use crate::engine::Engine;
-use crate::fenced::Fenced;
-use crate::race::{Bought, Race, Ran, Way};
+use crate::engine::{Engine, text};
+use crate::race::{Bought, BoxError, Race, Ran, Way};
+use crate::retried::{Item, VersionRetried};
 
-const CODE: &str = "85123A";
+pub(crate) const CODE: &str = "85123A";
+
+/// Text and integers, which PostgreSQL and SQLite write alike.
 const SCHEMA: &[Migration] = &[Migration {
     version: 1,
     name: "stock_example",
     sql: "CREATE TABLE stock_example (code VARCHAR(20) PRIMARY KEY, units BIGINT NOT NULL, version BIGINT NOT NULL)",
 }];
+/// Bytes: a collation would take `85123A` and `85123a` for one.
+const MYSQL_SCHEMA: &[Migration] = &[Migration {
+    version: 1,
+    name: "stock_example",
+    sql: "CREATE TABLE stock_example (code VARBINARY(20) PRIMARY KEY, units BIGINT NOT NULL, version BIGINT NOT NULL)",
+}];
 const MIGRATIONS: Migrations =
-    Migrations { table: "stock_example_migrations", postgres: SCHEMA, sqlite: SCHEMA, mysql: &[] };
+    Migrations { table: "stock_example_migrations", postgres: SCHEMA, sqlite: SCHEMA, mysql: MYSQL_SCHEMA };
 
 const EMPTY: &str = "DELETE FROM stock_example";
-const OPEN: &str = "INSERT INTO stock_example (code, units, version) VALUES ($1, $2, 1)";
-const READ: &str = "SELECT units FROM stock_example WHERE code = $1";
-const READ_VERSION: &str = "SELECT units, version FROM stock_example WHERE code = $1";
-const VERSION: &str = "SELECT version FROM stock_example WHERE code = $1";
-const WRITE: &str = "UPDATE stock_example SET units = $2 WHERE code = $1";
-const WRITE_VERSION: &str =
-    "UPDATE stock_example SET units = $2, version = version + 1 WHERE code = $1 AND version = $3";
-const TAKE: &str = "UPDATE stock_example SET units = units - 1 WHERE code = $1 AND units >= 1";
 
-/// Runs them one after the other, each from a full stock.
-pub(crate) async fn all<DB: Engine>(pool: &Pool<DB>, race: &Race) -> Result<Vec<Ran>, BoxError> {
-    MIGRATIONS.run(pool).await?;
-    occ::MIGRATIONS.run(pool).await?;
-    lease::MIGRATIONS.run(pool).await?;
-    let counter = StockCounter::builder(pool, &StockTable::new("stock_example", "code", "units")?).build()?;
-    let wrong = run(pool, race, "wrong: read, then write", ReadThenWrite(pool.clone())).await?;
+/// A way that was tried, or one that the engine does not have.
+#[derive(Debug, Clone)]
+pub(crate) enum Tried {
+    Ran(Ran),
+    NotThere { way: &'static str },
+}
+
+/// Runs all of them one after the other, each from a full stock; the wrong one first.
+pub(crate) async fn all<DB: Engine>(pool: &Pool<DB>, race: &Race) -> Result<Vec<Tried>, BoxError>
+where
+    Item: Stored<DB>,
+{
+    warm(pool).await?;
+    let there = |way, ran: Option<Ran>| ran.map_or(Tried::NotThere { way }, Tried::Ran);
     Ok(vec![
-        Ran { is_wrong_by_design: true, ..wrong },
-        run(pool, race, "conditional UPDATE", ConditionalUpdate(pool.clone())).await?,
-        run(pool, race, "read locked, then write", ReadLocked(pool.clone())).await?,
-        run(pool, race, "version column, retried", VersionRetried(pool.clone())).await?,
-        run(pool, race, "combiner", Combined(counter)).await?,
-        run(pool, race, "lease and fence", Fenced::new(pool)?).await?,
+        Tried::Ran(wrong(pool, race).await?),
+        Tried::Ran(from_full_stock(pool, race, ConditionalUpdate(pool.clone())).await?),
+        Tried::Ran(from_full_stock(pool, race, ReadLocked(pool.clone())).await?),
+        Tried::Ran(from_full_stock(pool, race, VersionRetried::new(pool, race)).await?),
+        there("combiner", DB::combined(pool, race).await?),
+        there("lease and fence", DB::fenced(pool, race).await?),
     ])
 }
 
-async fn run<DB: Engine>(pool: &Pool<DB>, race: &Race, name: &'static str, way: impl Way) -> Result<Ran, BoxError> {
-    {
-        let mut connection = pool.acquire().await?;
-        Statement::new(EMPTY).execute::<DB>(&mut connection).await?;
-        Statement::new(OPEN).bind(CODE).bind(race.stock).execute::<DB>(&mut connection).await?;
+/// Opens every connection, so that the first way does not pay for all.
+async fn warm<DB: Engine>(pool: &Pool<DB>) -> Result<(), BoxError> {
+    let mut open = Vec::new();
+    for _ in 0..pool.options().get_max_connections() {
+        open.push(pool.acquire().await?);
     }
-    let ran = race.run(name, way).await?;
-    let mut connection = pool.acquire().await?;
-    let left = units::<DB>(&mut connection, READ).await?;
-    Ok(ran.counted(race, left))
+    Ok(())
 }
 
-pub(crate) async fn units<DB: Engine>(connection: &mut DB::Connection, read: &'static str) -> Result<i64, sqlx::Error> {
+/// Whether every way that must be right was.
+pub(crate) fn are_right_ways_exact(tried: &[Tried], race: &Race) -> bool {
+    tried.iter().all(|tried| match tried {
+        Tried::Ran(ran) => ran.is_wrong_by_design || ran.is_exact(race),
+        Tried::NotThere { .. } => true,
+    })
+}
+
+/// The mistake by itself.
+pub(crate) async fn wrong<DB: Engine>(pool: &Pool<DB>, race: &Race) -> Result<Ran, BoxError> {
+    from_full_stock(pool, race, ReadThenWrite(pool.clone())).await
+}
+
+/// Fills the stock, lets the buyers at it, and counts what is left.
+pub(crate) async fn from_full_stock<DB: Engine>(pool: &Pool<DB>, race: &Race, way: impl Way) -> Result<Ran, BoxError> {
+    MIGRATIONS.run(pool).await?;
+    let open = text::<DB>(
+        "INSERT INTO stock_example (code, units, version) VALUES ($1, $2, 1)",
+        "INSERT INTO stock_example (code, units, version) VALUES (?, ?, 1)",
+    );
+    let mut tx = begin(pool).await?;
+    Statement::new(EMPTY).execute::<DB>(&mut tx).await?;
+    Statement::new(open).bind(CODE).bind(race.stock).execute::<DB>(&mut tx).await?;
+    commit(tx).await?;
+    let left = async { Ok(read::<DB>(&mut *pool.acquire().await?).await?) };
+    race.run(way, left).await
+}
+
+/// Reads the units, and locks nothing.
+pub(crate) async fn read<DB: Engine>(connection: &mut DB::Connection) -> Result<i64, sqlx::Error> {
+    read_by::<DB>(
+        connection,
+        text::<DB>("SELECT units FROM stock_example WHERE code = $1", "SELECT units FROM stock_example WHERE code = ?"),
+    )
+    .await
+}
+
+async fn read_by<DB: Engine>(connection: &mut DB::Connection, read: &'static str) -> Result<i64, sqlx::Error> {
     Statement::new(read).bind(CODE).fetch_one::<DB>(connection).await?.int(0)
 }
 
+/// Writes what the caller has computed.
 pub(crate) async fn write<DB: Engine>(connection: &mut DB::Connection, units: i64) -> Result<(), sqlx::Error> {
-    Statement::new(WRITE).bind(CODE).bind(units).execute::<DB>(connection).await.map(drop)
+    let write = text::<DB>(
+        "UPDATE stock_example SET units = $1 WHERE code = $2",
+        "UPDATE stock_example SET units = ? WHERE code = ?",
+    );
+    Statement::new(write).bind(units).bind(CODE).execute::<DB>(connection).await.map(drop)
 }
 
 const SOLD: Bought = Bought { is_sold: true, conflicts: 0 };
@@ -73,8 +117,11 @@ const REFUSED: Bought = Bought { is_sold: false, conflicts: 0 };
 struct ReadThenWrite<DB: Engine>(Pool<DB>);
 
 impl<DB: Engine> Way for ReadThenWrite<DB> {
+    const NAME: &'static str = "wrong: read, then write";
+    const IS_WRONG_BY_DESIGN: bool = true;
+
     async fn buy(&self) -> Result<Bought, BoxError> {
-        let left = units::<DB>(&mut *self.0.acquire().await?, READ).await?;
+        let left = read::<DB>(&mut *self.0.acquire().await?).await?;
         if left < 1 {
             return Ok(REFUSED);
         }
@@ -87,10 +134,16 @@ impl<DB: Engine> Way for ReadThenWrite<DB> {
 struct ConditionalUpdate<DB: Engine>(Pool<DB>);
 
 impl<DB: Engine> Way for ConditionalUpdate<DB> {
+    const NAME: &'static str = "conditional UPDATE";
+    const IS_WRONG_BY_DESIGN: bool = false;
+
     async fn buy(&self) -> Result<Bought, BoxError> {
-        let mut connection = self.0.acquire().await?;
-        let take = Statement::new(TAKE).bind(CODE).into_query::<DB>()?;
-        let is_sold = guarded(take).execute(&mut *connection).await?.is_applied();
+        let take = text::<DB>(
+            "UPDATE stock_example SET units = units - 1 WHERE code = $1 AND units >= 1",
+            "UPDATE stock_example SET units = units - 1 WHERE code = ? AND units >= 1",
+        );
+        let take = Statement::new(take).bind(CODE).into_query::<DB>()?;
+        let is_sold = guarded(take).execute(&mut *self.0.acquire().await?).await?.is_applied();
         Ok(Bought { is_sold, conflicts: 0 })
     }
 }
@@ -99,67 +152,18 @@ impl<DB: Engine> Way for ConditionalUpdate<DB> {
 struct ReadLocked<DB: Engine>(Pool<DB>);
 
 impl<DB: Engine> Way for ReadLocked<DB> {
+    const NAME: &'static str = "read locked, then write";
+    const IS_WRONG_BY_DESIGN: bool = false;
+
     async fn buy(&self) -> Result<Bought, BoxError> {
         let mut tx = begin(&self.0).await?;
-        let left = units::<DB>(&mut tx, DB::READ_LOCKED).await?;
+        let left = read_by::<DB>(&mut tx, DB::READ_LOCKED).await?;
         if left < 1 {
             tx.rollback().await?;
             return Ok(REFUSED);
         }
         write::<DB>(&mut tx, left - 1).await?;
-        tx.commit().await?;
+        commit(tx).await?;
         Ok(SOLD)
-    }
-}
-
-/// Whoever came between is noticed, and the whole is tried again.
-struct VersionRetried<DB: Engine>(Pool<DB>);
-
-impl<DB: Engine> Way for VersionRetried<DB> {
-    async fn buy(&self) -> Result<Bought, BoxError> {
-        let backoff = Backoff::default();
-        for attempt in 0_u32.. {
-            match self.once().await {
-                Ok(Some(is_sold)) => return Ok(Bought { is_sold, conflicts: i64::from(attempt) }),
-                Ok(None) => {}
-                Err(error) if error.is_retryable() => {}
-                Err(error) => return Err(error.into()),
-            }
-            tokio::time::sleep(backoff.delay(attempt)).await;
-        }
-        Ok(REFUSED)
-    }
-}
-
-impl<DB: Engine> VersionRetried<DB> {
-    /// `None` if somebody else came between.
-    async fn once(&self) -> Result<Option<bool>, occ::Error> {
-        let failed = |source| occ::Error::Database { class: classify::<DB>(&source), source };
-        let mut tx = begin(&self.0).await.map_err(failed)?;
-        let read = Statement::new(READ_VERSION).bind(CODE).fetch_one::<DB>(&mut tx).await.map_err(failed)?;
-        let (left, version) = (read.int(0).map_err(failed)?, read.int(1).map_err(failed)?);
-        if left < 1 {
-            return Ok(Some(false));
-        }
-        let write = Statement::new(WRITE_VERSION).bind(CODE).bind(left - 1).bind(version);
-        let write = write.into_query::<DB>().map_err(failed)?;
-        let actual = Statement::new(VERSION).bind(CODE).into_query::<DB>().map_err(failed)?;
-        match versioned(write, Version::new(version)).actual_by(actual).execute(&mut tx).await? {
-            Checked::Applied { .. } => {
-                tx.commit().await.map_err(failed)?;
-                Ok(Some(true))
-            }
-            Checked::Refused | Checked::Conflict(_) => Ok(None),
-        }
-    }
-}
-
-/// All that arrive during one commit make up the next.
-struct Combined<DB: Engine>(StockCounter<DB>);
-
-impl<DB: Engine> Way for Combined<DB> {
-    async fn buy(&self) -> Result<Bought, BoxError> {
-        let is_sold = self.0.submit(Movement::take(CODE, 1)?).await?.is_applied();
-        Ok(Bought { is_sold, conflicts: 0 })
     }
 }

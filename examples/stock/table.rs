@@ -1,0 +1,31 @@
+//! The figures of every way, as a table.
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+
+use crate::ways::Tried;
+
+/// A row a way, in the order in which they ran.
+pub(crate) fn table(tried: &[Tried], engine: &str) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    table.set_header(["way", "attempts/s", "sold", "refused", "conflicts", "left", "oversold"]);
+    for tried in tried {
+        match tried {
+            Tried::Ran(ran) => table.add_row([
+                ran.way.to_owned(),
+                format!("{:.0}", ran.per_second()),
+                ran.sold.to_string(),
+                ran.refused.to_string(),
+                ran.conflicts.to_string(),
+                ran.left.to_string(),
+                ran.oversold.to_string(),
+            ]),
+            Tried::NotThere { way } => table.add_row([format!("{way}: not on {engine} yet")]),
+        };
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
