@@ -55,10 +55,13 @@ impl Headers {
 fn store(value: &[u8]) -> StoredValue {
     match str::from_utf8(value) {
         Ok(text) => StoredValue::Text(text.to_owned()),
-        Err(_) => {
-            StoredValue::Binary { hex: value.iter().flat_map(|byte| [byte >> 4, byte & 15].map(hex_digit)).collect() }
-        }
+        Err(_) => StoredValue::Binary { hex: hex(value) },
     }
+}
+
+/// Two digits a byte.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15].map(hex_digit)).collect()
 }
 
 fn hex_digit(nibble: u8) -> char {

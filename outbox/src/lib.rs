@@ -45,7 +45,7 @@
 //! |---|---|
 //! | [`event`] | what another system is told |
 //! | [`headers`] | its headers |
-//! | [`outbox`] | `append`, inside the business transaction |
+//! | [`outbox`] | `append` and `append_all`, inside the business transaction |
 //! | [`relay`] | reads what became visible, publishes, notes how far |
 //! | [`sink`] | where events go: Kafka, memory |
 //! | [`error`] | what can go wrong, and whether a retry helps |

@@ -15,6 +15,8 @@ use crate::sql::OutboxSql;
 const DEFAULT_MAX_EVENT_BYTES: usize = 1_000_000;
 /// Kafka's limit of a topic name.
 const MAX_TOPIC_CHARS: usize = 249;
+/// Keeps a statement's arrays to a size that no server minds.
+const EVENTS_A_STATEMENT: usize = 1_000;
 
 /// Appends events to the log of a database.
 ///
@@ -64,19 +66,25 @@ impl Outbox {
     /// As any statement: dropped half-way, roll the transaction back.
     pub async fn append<DB: OutboxSql>(&self, tx: &mut Transaction<'_, DB>, event: Event) -> Result<EventId, Error> {
         self.check(&event)?;
-        let shard = shard_of(&event, if DB::SHARDED { self.shards } else { 1 });
-        Statement::new(DB::APPEND)
-            .bind(i64::from(shard))
-            .bind(&event.id.to_string())
-            .bind(&event.topic)
-            .bind(event.key.as_deref())
-            .bind(event.value.as_deref())
-            .bind(&event.headers.to_stored())
-            .bind(event.partition.map(i64::from))
-            .execute::<DB>(&mut *tx)
-            .await
-            .map_err(Error::database::<DB>)?;
+        append_one::<DB>(tx, self.shard::<DB>(&event), &event).await.map_err(Error::database::<DB>)?;
         Ok(event.id)
+    }
+
+    /// Appends many events to the transaction, as if [`append`](Self::append) had been called for one after the other: events of
+    /// a key keep their order. On PostgreSQL 1,000 events are one statement.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append); what can be refused before any SQL is, for all of them.
+    ///
+    /// # Cancel safety
+    /// As any statement: dropped half-way, roll the transaction back.
+    pub async fn append_all<DB: OutboxSql>(&self, tx: &mut Transaction<'_, DB>, events: &[Event]) -> Result<(), Error> {
+        events.iter().try_for_each(|event| self.check(event))?;
+        for events in events.chunks(EVENTS_A_STATEMENT) {
+            let sharded: Vec<_> = events.iter().map(|event| (self.shard::<DB>(event), event)).collect();
+            DB::append_all(tx, &sharded).await.map_err(Error::database::<DB>)?;
+        }
+        Ok(())
     }
 
     /// The signal that spares a relay of the same process the wait for its next poll. It has two halves, and does nothing by
@@ -89,6 +97,10 @@ impl Outbox {
     #[must_use]
     pub fn wake(&self) -> Wake {
         self.wake.clone()
+    }
+
+    fn shard<DB: OutboxSql>(&self, event: &Event) -> u16 {
+        shard_of(event, if DB::SHARDED { self.shards } else { 1 })
     }
 
     fn check(&self, event: &Event) -> Result<(), Error> {
@@ -106,6 +118,24 @@ impl Outbox {
         }
         Ok(())
     }
+}
+
+pub(crate) async fn append_one<DB: OutboxSql>(
+    connection: &mut DB::Connection,
+    shard: u16,
+    event: &Event,
+) -> Result<(), sqlx::Error> {
+    Statement::new(DB::APPEND)
+        .bind(i64::from(shard))
+        .bind(&event.id.to_string())
+        .bind(&event.topic)
+        .bind(event.key.as_deref())
+        .bind(event.value.as_deref())
+        .bind(&event.headers.to_stored())
+        .bind(event.partition.map(i64::from))
+        .execute::<DB>(connection)
+        .await
+        .map(drop)
 }
 
 /// The in-process signal from a committed transaction to the relay. Losing it costs a poll interval, never an event.

@@ -5,6 +5,7 @@ use std::future::Future;
 use leastlock_core::Dialect;
 
 use crate::error::Error;
+use crate::event::Event;
 use crate::relay::cursor::{Cursor, Page};
 
 #[cfg(feature = "postgres")]
@@ -30,6 +31,12 @@ pub trait OutboxSql: Dialect {
     const RELEASE: &'static str;
     /// The fewest connections that a relay's pool must be able to open.
     const RELAY_CONNECTIONS: u32;
+
+    /// Appends events with their shards, in their order. Where statements travel to a server, all in one.
+    fn append_all(
+        connection: &mut Self::Connection,
+        events: &[(u16, &Event)],
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Takes every shard for `owner` that is free, or that is its own by name and not among the shards `held`.
     fn claim(

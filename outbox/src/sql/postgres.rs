@@ -5,9 +5,12 @@ use sqlx::Postgres;
 
 use super::OutboxSql;
 use crate::error::Error;
+use crate::event::Event;
+use crate::headers::hex;
 use crate::relay::cursor::{Cursor, Page, Position, newest_transaction};
 use crate::sink::LoggedEvent;
 
+const APPEND_ALL: &str = include_str!("../../sql/postgres/append_all.sql");
 const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
 const RENEW: &str = include_str!("../../sql/postgres/renew.sql");
 const READ: &str = include_str!("../../sql/postgres/read.sql");
@@ -22,6 +25,28 @@ impl OutboxSql for Postgres {
     const RELEASE: &'static str = include_str!("../../sql/postgres/release.sql");
     /// One to read with, and one for the heartbeat.
     const RELAY_CONNECTIONS: u32 = 2;
+
+    async fn append_all(connection: &mut Self::Connection, events: &[(u16, &Event)]) -> Result<(), sqlx::Error> {
+        let texts = |of: &dyn Fn(&Event) -> String| events.iter().map(|(_, event)| of(event)).collect::<Vec<String>>();
+        let shards: Vec<i64> = events.iter().map(|(shard, _)| i64::from(*shard)).collect();
+        let ids = texts(&|event| event.id.to_string());
+        let topics = texts(&|event| event.topic.clone());
+        let keys = texts(&|event| stored_bytes(event.key.as_deref()));
+        let values = texts(&|event| stored_bytes(event.value.as_deref()));
+        let headers = texts(&|event| event.headers.to_stored());
+        let partitions: Vec<i64> = events.iter().map(|(_, event)| event.partition.map_or(-1, i64::from)).collect();
+        Statement::new(APPEND_ALL)
+            .bind(&shards[..])
+            .bind(&ids[..])
+            .bind(&topics[..])
+            .bind(&keys[..])
+            .bind(&values[..])
+            .bind(&headers[..])
+            .bind(&partitions[..])
+            .execute::<Self>(connection)
+            .await
+            .map(drop)
+    }
 
     async fn claim(
         connection: &mut Self::Connection,
@@ -75,6 +100,11 @@ impl OutboxSql for Postgres {
             .bind(last_ids.as_slice());
         advance.fetch_all::<Self>(connection).await?.iter().map(|row| row.int(0)).collect()
     }
+}
+
+/// Bytes as an array of texts carries them: PostgreSQL's own notation, and nothing for none.
+fn stored_bytes(bytes: Option<&[u8]>) -> String {
+    bytes.map_or_else(String::new, |bytes| format!("\\x{}", hex(bytes)))
 }
 
 /// What became visible since each cursor's snapshot.

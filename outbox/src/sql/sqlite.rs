@@ -5,6 +5,8 @@ use sqlx::Sqlite;
 
 use super::OutboxSql;
 use crate::error::Error;
+use crate::event::Event;
+use crate::outbox::append_one;
 use crate::relay::cursor::{Cursor, Page, Position};
 use crate::sink::LoggedEvent;
 
@@ -21,6 +23,14 @@ impl OutboxSql for Sqlite {
     const RELEASE: &'static str = include_str!("../../sql/sqlite/release.sql");
     /// None is kept, so the heartbeat and the relay can take turns.
     const RELAY_CONNECTIONS: u32 = 1;
+
+    /// The statements run in the process, so one for all would gain nothing.
+    async fn append_all(connection: &mut Self::Connection, events: &[(u16, &Event)]) -> Result<(), sqlx::Error> {
+        for (shard, event) in events {
+            append_one::<Self>(connection, *shard, event).await?;
+        }
+        Ok(())
+    }
 
     async fn claim(
         connection: &mut Self::Connection,

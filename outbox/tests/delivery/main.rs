@@ -8,6 +8,7 @@ mod lost_answers;
 mod random;
 mod readers;
 mod suite;
+mod together;
 #[cfg(feature = "postgres")]
 mod visibility;
 
@@ -19,6 +20,8 @@ leastlock_testkit::mount!(
     refused_event_stops_the_relay_before_it,
     event_over_the_limit_is_refused_before_any_sql,
     negative_partition_is_refused_before_any_sql,
+    events_appended_together_leave_as_if_one_by_one,
+    one_event_that_is_refused_keeps_all_back,
     sink_that_never_knows_is_asked_with_growing_pauses;
     postgres: b1_lower_id_that_commits_later_is_delivered,
     b2_open_writer_elsewhere_stalls_nothing,

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::doubles;
 use crate::readers::{Appender, Inside, PATIENCE, Reading, append, commit, tables};
 
+pub(crate) use crate::together::*;
 #[cfg(feature = "postgres")]
 pub(crate) use crate::{lost_answers::*, random::b1_b2_b3_hold_under_random_transactions, visibility::*};
 
