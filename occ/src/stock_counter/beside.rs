@@ -15,6 +15,10 @@ use crate::combiner::{BatchError, CombinerSql};
 /// - Uses a number of statements that does not grow with the batch (such as one `INSERT … SELECT … FROM unnest(…)`), and takes
 ///   locks in one order, the same in every process.
 /// - May be called again with the same movements, or some of them, after a rollback.
+/// - Order ids are stored after this, so another process that stores one at the same moment may be found out only then;
+///   everything is rolled back and decided anew, with that movement a repeat. A unique key of its own over such ids would meet
+///   the other's row first, as an error that fails the movement: so insert with `ON CONFLICT DO NOTHING`, and answer
+///   [`BatchError::Raced`] when fewer rows were inserted than there are movements.
 pub trait Beside<DB: CombinerSql>: Send + Sync + 'static {
     /// What a caller hands over with its movement.
     type Note: Send + Sync + 'static;

@@ -46,7 +46,20 @@ impl Movement {
         Self::empty().and_give(key, units)
     }
 
-    const fn empty() -> Self {
+    /// Moves nothing as yet. Submitted like this, it is applied whatever the rows have, remembered under its order id, and written
+    /// [`Beside`](super::Beside) like any other: an order of which no line touches stock.
+    ///
+    /// ```
+    /// use leastlock_occ::Movement;
+    ///
+    /// # fn main() -> Result<(), leastlock_occ::MovementError> {
+    /// let lines = [("85123A", 3), ("22423", 1)];
+    /// let order = lines.into_iter().try_fold(Movement::empty(), |order, (code, units)| order.and_take(code, units))?;
+    /// # assert_eq!(order, Movement::take("85123A", 3)?.and_take("22423", 1)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn empty() -> Self {
         Self { changes: Vec::new(), order_id: None, note: () }
     }
 }

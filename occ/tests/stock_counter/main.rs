@@ -18,6 +18,8 @@ mod server;
 mod statements;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod suite;
+#[cfg(feature = "postgres")]
+mod unique_beside;
 
 leastlock_testkit::mount!(suite:
     o15_two_hundred_clients_take_exactly_the_stock,
@@ -28,6 +30,7 @@ leastlock_testkit::mount!(suite:
     a_movement_of_several_rows_is_all_or_nothing,
     the_floor_holds_for_what_is_taken_only,
     what_stands_beside_commits_with_its_movement_and_only_then,
+    a_movement_of_nothing_is_remembered_and_written_beside,
     own_table_and_keys_that_differ_in_case,
     keys_and_order_ids_of_any_text_are_found_again,
     forgotten_order_ids_are_new_again,
@@ -78,6 +81,13 @@ mod only {
         o19_a_batch_in_a_transaction_of_its_own_is_looked_up,
         a_row_whose_change_is_suppressed_keeps_the_whole_movement_back,
     );
+}
+
+#[cfg(feature = "postgres")]
+mod beside {
+    use super::unique_beside;
+
+    leastlock_testkit::mount!(unique_beside on postgres: o18_an_order_id_raced_for_is_found_by_what_stands_beside_too);
 }
 
 #[cfg(feature = "mysql")]

@@ -216,6 +216,29 @@ pub(crate) async fn what_stands_beside_commits_with_its_movement_and_only_then<D
     assert_eq!(database.int("SELECT count(DISTINCT code) FROM line WHERE code IN ('1', '3')").await, 2);
 }
 
+pub(crate) async fn a_movement_of_nothing_is_remembered_and_written_beside<DB: TestEngine + StockSql>(
+    database: TestDatabase<DB>,
+) {
+    let database = stock(database).await;
+    database.execute("CREATE TABLE line (code VARCHAR(20) NOT NULL)").await;
+    let counter = StockCounter::builder(&database.pool, &table()).beside(Lines).build().expect("the limits are right");
+    let nothing = || Movement::empty().with_note("post".to_owned()).with_order_id("536370").expect("bounds");
+    for _ in 0..2 {
+        assert_eq!(counter.submit(nothing()).await.expect("an answer"), Counted::Applied);
+    }
+    let something = nothing().and_take("85123A", 1).expect("bounds");
+    assert_eq!(counter.submit(something).await.expect("an answer"), Counted::Mismatch);
+    // In one batch with a movement of something.
+    let some = take("85123A", 1).with_note("some".to_owned());
+    let batch = [nothing().with_order_id("536371").expect("bounds"), some].map(|movement| counter.try_submit(movement));
+    for pending in batch {
+        assert_eq!(pending.expect("there is room").await.expect("an answer"), Counted::Applied);
+    }
+    assert_eq!(database.int("SELECT count(*) FROM line").await, 3);
+    assert_eq!(database.int("SELECT count(*) FROM leastlock_occ_order").await, 2);
+    assert_eq!(database.int(UNITS).await, 4);
+}
+
 pub(crate) async fn own_table_and_keys_that_differ_in_case<DB: TestEngine + StockSql>(database: TestDatabase<DB>) {
     let database = database.with(&MIGRATIONS).await;
     database.execute("INSERT INTO leastlock_occ_stock VALUES ('85123A', 1), ('85123a', 1)").await;
