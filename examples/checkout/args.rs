@@ -48,6 +48,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
+    /// Place orders through a combiner: many in one transaction, each with its invoice number as order id. The plain form runs
+    /// first, on the same orders in an empty place of its own, and the rates of both are printed
+    #[arg(long)]
+    pub(crate) combine: bool,
+
     /// Forget the checkout that the database holds, and begin anew
     #[arg(long)]
     pub(crate) fresh: bool,

@@ -77,6 +77,18 @@ impl Broker {
         }
     }
 
+    /// Deletes a topic that nothing will go on with. An in-process cluster goes with its process; a real one that does not do it
+    /// keeps a topic that nobody reads.
+    pub(crate) fn delete_topic(&self, topic: &str, runtime: &tokio::runtime::Runtime) {
+        if let Self::Real { .. } = self
+            && let Ok(admin) = self.admin()
+        {
+            let options = AdminOptions::new().operation_timeout(Some(REQUEST)).request_timeout(Some(REQUEST));
+            let deleted = runtime.block_on(admin.delete_topics(&[topic], &options));
+            tracing::debug!(?deleted, topic, "the plain form's topic");
+        }
+    }
+
     fn admin(&self) -> Result<AdminClient<DefaultClientContext>, Ended> {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.bootstrap()).set("log_level", "0");

@@ -4,6 +4,7 @@
 
 mod args;
 mod broker;
+mod combined;
 mod ended;
 mod engine;
 mod ledger;

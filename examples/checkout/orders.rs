@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use leastlock::idempotency::Fingerprint;
 use sha2::{Digest, Sha256};
@@ -20,7 +21,7 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct OrderBook {
     /// In the order of the file.
-    pub(crate) orders: Vec<Order>,
+    pub(crate) orders: Vec<Arc<Order>>,
     pub(crate) counts: Counts,
     /// SHA-256 of the file, in hex: which day a database belongs to.
     pub(crate) sha256: String,
@@ -116,7 +117,8 @@ impl OrderBook {
             return Err(Ended::Refused(format!("{name} holds no orders")));
         }
         let sha256 = format!("{:x}", Sha256::digest(bytes));
-        Ok(Self { orders: drafts.into_iter().map(Draft::finish).collect(), counts, sha256 })
+        let orders = drafts.into_iter().map(|draft| Arc::new(draft.finish())).collect();
+        Ok(Self { orders, counts, sha256 })
     }
 }
 
@@ -129,6 +131,14 @@ fn unreadable(name: &str, line: u64, error: &csv::Error) -> Ended {
         }
         csv::ErrorKind::Utf8 { .. } => Ended::Refused(format!("{name}, line {line}: not UTF-8")),
         _ => Ended::refused(&format!("{name}, line {line}"), error),
+    }
+}
+
+impl Order {
+    /// All its units.
+    pub(crate) fn units(&self) -> Move {
+        let add = |sum: Move, moved: &Move| Move { out: sum.out + moved.out, back: sum.back + moved.back };
+        self.moves.values().fold(Move::default(), add)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is shown while a run goes on, and the table at its end.
 
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -11,8 +12,6 @@ use leastlock::outbox::Stats;
 
 use crate::ledger::Ledger;
 use crate::orders::{Move, OrderBook};
-use crate::reconciliation::Books;
-use crate::shop::Receipt;
 use crate::storm::Storm;
 
 /// Three bars: requests answered, events published, events in the ledger. Hidden where stderr is not a terminal.
@@ -23,9 +22,9 @@ pub(crate) struct Bars {
 }
 
 impl Bars {
-    pub(crate) fn new(requests: u64) -> Self {
+    pub(crate) fn new(form: &'static str, requests: u64) -> Self {
         let bars = MultiProgress::new();
-        let style = "{msg:>22} {wide_bar} {pos:>7}/{len:7} {rate:>9}";
+        let style = "{prefix:>8} {msg:>22} {wide_bar} {pos:>7}/{len:7} {rate:>9}";
         let rate = |state: &ProgressState, text: &mut dyn Write| {
             // Writing to the bar's own buffer cannot fail.
             let _ = write!(text, "{:.0}/s", state.per_sec());
@@ -33,7 +32,7 @@ impl Bars {
         let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
         let style = style.with_key("rate", rate);
         let bar = |message: &'static str, length| {
-            bars.add(ProgressBar::new(length).with_style(style.clone()).with_message(message))
+            bars.add(ProgressBar::new(length).with_style(style.clone()).with_prefix(form).with_message(message))
         };
         Self {
             answered: bar("requests answered", requests),
@@ -58,28 +57,38 @@ impl Bars {
     }
 }
 
-/// What the table needs to know of a run.
-pub(crate) struct Day<'a> {
-    pub(crate) orders: &'a OrderBook,
-    pub(crate) storm: &'a Storm,
-    pub(crate) receipts: &'a [Option<Receipt>],
-    pub(crate) books: &'a Books,
-    pub(crate) relay: &'a Stats,
-    pub(crate) ledger: &'a Ledger,
+/// What the table tells of a day.
+pub(crate) struct Report {
+    pub(crate) orders: Arc<OrderBook>,
+    pub(crate) placed: usize,
+    pub(crate) refused: usize,
+    pub(crate) answered: u64,
+    /// Answers that came to be in this run; all others are repeats.
+    pub(crate) first_answers: u64,
+    pub(crate) retried: u64,
+    pub(crate) units: Move,
+    pub(crate) events: i64,
+    pub(crate) relay: Stats,
+    pub(crate) ledger: Ledger,
     pub(crate) clients_took: Duration,
     pub(crate) took: Duration,
     pub(crate) seed: u64,
 }
 
-impl Day<'_> {
-    pub(crate) fn table(&self) -> Table {
-        let receipts = || self.receipts.iter().flatten();
-        let placed = receipts().filter(|receipt| matches!(receipt, Receipt::Placed { .. })).count();
-        let refused = receipts().count() - placed;
+impl Report {
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    pub(crate) fn requests_a_second(&self) -> f64 {
+        per_second(self.answered, self.clients_took)
+    }
+
+    /// With the rate of the plain form beside it, if that was run.
+    pub(crate) fn table(&self, plain: Option<f64>) -> Table {
         let counts = &self.orders.counts;
-        let Move { out, back } = self.books.units();
-        let answered = self.storm.answered.load(Relaxed);
-        let rows = [
+        let rate = self.requests_a_second();
+        let mut rows = vec![
             ("lines read", counts.lines.to_string()),
             ("  charges, which move no stock", counts.charges.to_string()),
             ("  giving stock back", counts.giving_back.to_string()),
@@ -87,15 +96,21 @@ impl Day<'_> {
             ("  without a customer", counts.no_customer.to_string()),
             ("orders", self.orders.orders.len().to_string()),
             ("  cancellations among them", counts.cancellations.to_string()),
-            ("  placed", placed.to_string()),
-            ("  refused", refused.to_string()),
-            ("requests answered", answered.to_string()),
-            ("  replayed", self.storm.replayed.load(Relaxed).to_string()),
-            ("  sent again after an error or a wait", self.storm.retried.load(Relaxed).to_string()),
-            ("requests a second", format!("{:.0}", per_second(answered, self.clients_took))),
-            ("units out", out.to_string()),
-            ("units back", back.to_string()),
-            ("events", self.books.events().to_string()),
+            ("  placed", self.placed.to_string()),
+            ("  refused", self.refused.to_string()),
+            ("requests answered", self.answered.to_string()),
+            ("  replayed", self.answered.saturating_sub(self.first_answers).to_string()),
+            ("  sent again after an error or a wait", self.retried.to_string()),
+            ("requests a second", format!("{rate:.0}")),
+        ];
+        if let Some(plain) = plain {
+            rows.push(("  of the plain form", format!("{plain:.0}")));
+            rows.push(("  combined / plain", format!("{:.2}", rate / plain)));
+        }
+        rows.extend([
+            ("units out", self.units.out.to_string()),
+            ("units back", self.units.back.to_string()),
+            ("events", self.events.to_string()),
             ("  published by this relay", self.relay.published().to_string()),
             ("  applied to the ledger by this worker", self.ledger.applied().to_string()),
             ("  repeats absorbed by the ledger", self.ledger.repeated().to_string()),
@@ -103,7 +118,7 @@ impl Day<'_> {
             ("relay lag, longest", format!("{} ms", self.relay.max_lag().as_millis())),
             ("whole run", format!("{:.1} s", self.took.as_secs_f64())),
             ("seed", self.seed.to_string()),
-        ];
+        ]);
         let mut table = Table::new();
         table.load_preset(UTF8_BORDERS_ONLY);
         for (name, figure) in rows {

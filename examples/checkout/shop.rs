@@ -18,8 +18,11 @@ use crate::orders::{Move, Order};
 /// What goes wrong inside an order; the client looks for what a retry can help.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The text is right for both engines.
-const SCHEMA: &[Migration] = &[Migration { version: 1, name: "shop", sql: include_str!("schema.sql") }];
+/// The texts are right for both engines.
+const SCHEMA: &[Migration] = &[
+    Migration { version: 1, name: "shop", sql: include_str!("schema.sql") },
+    Migration { version: 2, name: "form", sql: include_str!("schema_form.sql") },
+];
 
 /// The shop's own tables.
 pub(crate) const MIGRATIONS: Migrations =
@@ -29,6 +32,7 @@ const TAKE: &str = "UPDATE shop_stock \
     SET remaining = remaining - $2 + $3, units_out = units_out + $2, units_back = units_back + $3, moves = moves + 1 \
     WHERE stock_code = $1 AND remaining + $3 >= $2";
 const SEQUENCE: &str = "SELECT moves FROM shop_stock WHERE stock_code = $1";
+const REMEMBERED: &str = "SELECT count(*) FROM leastlock_idempotency WHERE scope = '//place-order'";
 const INSERT_ORDER: &str = "INSERT INTO shop_order (invoice, units_out, units_back) VALUES ($1, $2, $3)";
 
 /// What a client is told, the first time and on every repeat.
@@ -41,16 +45,33 @@ pub(crate) enum Receipt {
     Refused { stock_code: String },
 }
 
+impl Receipt {
+    pub(crate) const fn is_placed(&self) -> bool {
+        matches!(self, Self::Placed { .. })
+    }
+}
+
 /// The answer to one request.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    First(Receipt),
-    Replayed(Receipt),
+    /// What the first copy of the order came to.
+    Told(Receipt),
     /// The first is still running.
     AskAgain(Duration),
 }
 
-/// The shop of one run.
+/// A form of the shop.
+pub(crate) trait Places: Send + Sync + 'static {
+    type DB: Engine;
+
+    /// Places an order. A repeat gets the first's receipt, a refusal included.
+    fn place(&self, order: &Arc<Order>) -> impl Future<Output = Result<Answer, BoxError>> + Send;
+
+    /// How many orders have an answer that is kept for their repeats.
+    fn remembered(&self) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+}
+
+/// The plain form: a transaction an order.
 #[derive(Debug)]
 pub(crate) struct Shop<DB: Engine> {
     pool: Pool<DB>,
@@ -66,23 +87,6 @@ impl<DB: Engine> Shop<DB> {
         let keys = keys.map_err(|error| Ended::refused("the shop's keys", &error))?;
         let scope = Scope::of_operation("place-order").map_err(|error| Ended::refused("the shop's scope", &error))?;
         Ok(Self { pool, keys, scope, outbox, topic: topic.into() })
-    }
-
-    /// Places an order: claim, stock, events and receipt are one transaction. A repeat gets the first's receipt, a refusal
-    /// included.
-    pub(crate) async fn place(&self, order: &Order) -> Result<Answer, BoxError> {
-        let key = Key::new(&self.scope, &order.invoice)?;
-        Ok(match self.keys.begin(&self.pool, &key, &order.fingerprint).await? {
-            Begin::First(mut unit) => {
-                let receipt = self.take_units(unit.tx(), order).await?;
-                let receipt = unit.complete(receipt).await?;
-                self.outbox.wake().notify();
-                Answer::First(receipt)
-            }
-            Begin::Replay(receipt) => Answer::Replayed(receipt),
-            Begin::InFlight { retry_after } => Answer::AskAgain(retry_after),
-            Begin::Mismatch => return Err(format!("invoice {} was placed with other lines", order.invoice).into()),
-        })
     }
 
     /// All of the order's units, or none: a savepoint undoes what an order took that cannot be met.
@@ -107,4 +111,34 @@ impl<DB: Engine> Shop<DB> {
         savepoint.commit().await?;
         Ok(Receipt::Placed { units_out, units_back })
     }
+}
+
+impl<DB: Engine> Places for Shop<DB> {
+    type DB = DB;
+
+    /// Claim, stock, events and receipt are one transaction.
+    async fn place(&self, order: &Arc<Order>) -> Result<Answer, BoxError> {
+        let key = Key::new(&self.scope, &order.invoice)?;
+        Ok(match self.keys.begin(&self.pool, &key, &order.fingerprint).await? {
+            Begin::First(mut unit) => {
+                let receipt = self.take_units(unit.tx(), order).await?;
+                let receipt = unit.complete(receipt).await?;
+                self.outbox.wake().notify();
+                Answer::Told(receipt)
+            }
+            Begin::Replay(receipt) => Answer::Told(receipt),
+            Begin::InFlight { retry_after } => Answer::AskAgain(retry_after),
+            Begin::Mismatch => return Err(format!("invoice {} was placed with other lines", order.invoice).into()),
+        })
+    }
+
+    async fn remembered(&self) -> Result<u64, sqlx::Error> {
+        count::<DB>(&self.pool, REMEMBERED).await
+    }
+}
+
+/// The one count that a statement answers with.
+pub(crate) async fn count<DB: Engine>(pool: &Pool<DB>, sql: &'static str) -> Result<u64, sqlx::Error> {
+    let row = Statement::new(sql).fetch_one::<DB>(&mut *pool.acquire().await?).await?;
+    Ok(row.int(0)?.cast_unsigned())
 }

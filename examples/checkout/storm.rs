@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use leastlock::core::Backoff;
+use leastlock::core::{Backoff, classify};
+use leastlock::occ::combiner::{BatchError, CombineError};
 use leastlock::{idempotency, occ, outbox};
 
 use crate::ended::Ended;
 use crate::engine::Engine;
 use crate::orders::OrderBook;
-use crate::shop::{Answer, BoxError, Receipt, Shop};
+use crate::shop::{Answer, BoxError, Places, Receipt};
 
 /// How long a request is tried again before its client gives up.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -21,7 +22,6 @@ pub(crate) struct Storm {
     /// The receipt of each order, by its place in the file.
     pub(crate) receipts: Mutex<Vec<Option<Receipt>>>,
     pub(crate) answered: AtomicU64,
-    pub(crate) replayed: AtomicU64,
     pub(crate) retried: AtomicU64,
     breaches: Mutex<Vec<String>>,
 }
@@ -49,8 +49,8 @@ impl Storm {
 }
 
 /// Sends each order `duplicates` times through `clients` clients, and waits until all are answered.
-pub(crate) async fn rage<DB: Engine>(
-    shop: &Arc<Shop<DB>>,
+pub(crate) async fn rage<S: Places>(
+    shop: &Arc<S>,
     orders: &Arc<OrderBook>,
     storm: &Arc<Storm>,
     (clients, duplicates, seed): (u16, u16, u64),
@@ -64,7 +64,7 @@ pub(crate) async fn rage<DB: Engine>(
         let (requests, next) = (Arc::clone(&requests), Arc::clone(&next));
         running.spawn(async move {
             while let Some(&order) = requests.get(next.fetch_add(1, Relaxed)) {
-                send(&shop, &orders, &storm, order).await?;
+                send(&*shop, &orders, &storm, order).await?;
             }
             Ok::<(), Ended>(())
         });
@@ -77,16 +77,11 @@ pub(crate) async fn rage<DB: Engine>(
 
 /// Sends one request until it has an answer. That a request may be sent again, whatever happened to it, is the point of
 /// its key.
-async fn send<DB: Engine>(shop: &Shop<DB>, orders: &OrderBook, storm: &Storm, order: usize) -> Result<(), Ended> {
+async fn send<S: Places>(shop: &S, orders: &OrderBook, storm: &Storm, order: usize) -> Result<(), Ended> {
     let (deadline, backoff) = (Instant::now() + PATIENCE, Backoff::default());
     for attempt in 0_u32.. {
         let pause = match shop.place(&orders.orders[order]).await {
-            Ok(Answer::First(receipt)) => {
-                storm.told(orders, order, receipt);
-                return Ok(());
-            }
-            Ok(Answer::Replayed(receipt)) => {
-                storm.replayed.fetch_add(1, Relaxed);
+            Ok(Answer::Told(receipt)) => {
                 storm.told(orders, order, receipt);
                 return Ok(());
             }
@@ -95,7 +90,7 @@ async fn send<DB: Engine>(shop: &Shop<DB>, orders: &OrderBook, storm: &Storm, or
                 let invoice = &orders.orders[order].invoice;
                 return Err(Ended::Refused(format!("invoice {invoice} is still in flight after {PATIENCE:?}")));
             }
-            Err(error) if can_retry::<DB>(&error) && Instant::now() < deadline => backoff.delay(attempt),
+            Err(error) if can_retry::<S::DB>(&error) && Instant::now() < deadline => backoff.delay(attempt),
             Err(error) => {
                 let doing = format!("invoice {} could not be placed", orders.orders[order].invoice);
                 return Err(Ended::refused(&doing, &*error));
@@ -117,8 +112,25 @@ fn can_retry<DB: Engine>(error: &BoxError) -> bool {
     if let Some(error) = error.downcast_ref::<outbox::Error>() {
         return error.is_retryable();
     }
+    if let Some(error) = error.downcast_ref::<CombineError>() {
+        return can_submit_again::<DB>(error);
+    }
     let database = error.downcast_ref::<sqlx::Error>();
-    database.is_some_and(|error| leastlock::core::classify::<DB>(error).is_retryable())
+    database.is_some_and(|error| classify::<DB>(error).is_retryable())
+}
+
+/// What may have been applied may be submitted again as well, since its order id absorbs the repeat.
+fn can_submit_again<DB: Engine>(error: &CombineError) -> bool {
+    match error {
+        CombineError::Unknown => true,
+        CombineError::Failed { source, .. } => match &**source {
+            BatchError::Database { source } => classify::<DB>(source).is_retryable(),
+            BatchError::Checked { source } => source.is_retryable(),
+            BatchError::Raced | BatchError::TimedOut => true,
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 /// The copies of an order stand close together, so that different clients send them at the same time; the seed shuffles
