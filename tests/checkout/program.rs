@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -62,6 +63,12 @@ impl Checkout {
         self.argument("--ledger", file)
     }
 
+    /// Through the combiner.
+    pub(crate) fn combine(mut self) -> Self {
+        self.0.arg("--combine");
+        self
+    }
+
     pub(crate) fn fresh(mut self) -> Self {
         self.0.arg("--fresh");
         self
@@ -86,21 +93,46 @@ impl Checkout {
     }
 
     /// Runs until SIGKILL at a moment of the test's choice. Answers whether it was still at work then.
-    pub(crate) fn kill_after(mut self, delay: Duration) -> bool {
-        let mut child = self.0.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the example starts");
+    pub(crate) fn kill_after(self, delay: Duration) -> bool {
+        let running = self.start();
         std::thread::sleep(delay);
-        child.kill().expect("the child can be killed");
-        let ended = child.wait().expect("the child can be waited for");
+        running.kill()
+    }
+
+    /// Starts it, to be killed.
+    pub(crate) fn start(mut self) -> Running {
+        Running(self.0.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the example starts"))
+    }
+}
+
+/// A run that is to be killed.
+#[derive(Debug)]
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn is_at_work(&mut self) -> bool {
+        self.0.try_wait().expect("the child can be waited for").is_none()
+    }
+
+    /// Sends SIGKILL. Answers whether it was still at work then.
+    pub(crate) fn kill(mut self) -> bool {
+        self.0.kill().expect("the child can be killed");
+        let ended = self.0.wait().expect("the child can be waited for");
         ended.code().is_none()
     }
 }
 
 impl Output {
     /// The figure beside `name` in the table.
-    pub(crate) fn figure(&self, name: &str) -> u64 {
+    pub(crate) fn figure<T: FromStr>(&self, name: &str) -> T {
         let row = self.stdout.lines().find_map(|line| line.trim_matches(['│', ' ']).strip_prefix(name));
         let figure = row.unwrap_or_else(|| panic!("no figure {name}: {self}"));
         figure.trim().parse().unwrap_or_else(|_| panic!("no figure {name}: {self}"))
+    }
+
+    /// Whether the table has such a row.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.stdout.lines().any(|line| line.trim_matches(['│', ' ']).starts_with(name))
     }
 }
 
