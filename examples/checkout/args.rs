@@ -53,6 +53,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) combine: bool,
 
+    /// Only the combined form, and no rate beside it
+    #[arg(long, requires = "combine")]
+    pub(crate) without_plain: bool,
+
     /// Forget the checkout that the database holds, and begin anew
     #[arg(long)]
     pub(crate) fresh: bool,

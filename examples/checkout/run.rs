@@ -74,7 +74,8 @@ fn run_on<DB: Engine>(
     let form = if args.combine { Form::Combined } else { Form::Plain };
     let run_id = runtime.block_on(belonging::belong(&pools.back_office, args, orders, (broker.name(), form)))?;
     let day = Day { args, orders, seed: args.seed.unwrap_or_else(|| fastrand::u64(..=u64::from(u32::MAX))), form };
-    let plain = if args.combine { plain_rate(&day, url, &pools, &broker, runtime)? } else { None };
+    let plain =
+        if args.combine && !args.without_plain { plain_rate(&day, url, &pools, &broker, runtime)? } else { None };
 
     let Finished { books, mut breaches, report } = day.run(&pools, &broker, &run_id, runtime)?;
     println!("{}", report.table(plain));

@@ -13,10 +13,15 @@ use crate::{PATIENCE, PLENTY, SCARCE, assert_ledger_equals_the_file, assert_scar
 const KILLS: u32 = 10;
 /// Of these, so many at least must meet orders that are being placed, and not only the relay and the worker behind them.
 const AMONG_ORDERS: u32 = 5;
+/// Whether the answers have a table yet, and how many there are.
+const TABLE: &str = "SELECT count(*) FROM pg_tables WHERE tablename = 'leastlock_occ_order' AND schemaname = 'public'";
+const ANSWERED: &str = "SELECT count(*) FROM leastlock_occ_order";
+/// The schema in which the plain form runs first.
+const ASIDE: &str = "SELECT count(*) FROM pg_namespace WHERE nspname = 'checkout_plain'";
 
 #[test]
 fn combined_with_no_other_arguments_reconciles_and_prints_both_rates() {
-    let output = Checkout::new().combine().run(PATIENCE);
+    let output = Checkout::new().compared().run(PATIENCE);
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stdout.contains("the plain form, first") && output.stdout.contains("reconciled"), "{output}");
     let figure = |name| output.figure::<f64>(name);
@@ -29,14 +34,14 @@ fn combined_with_no_other_arguments_reconciles_and_prints_both_rates() {
 #[test]
 fn combined_embedded_ledger_equals_the_file() {
     for day in days() {
-        assert_ledger_equals_the_file(Checkout::new().combine().orders(&day).storm(), &day);
+        assert_ledger_equals_the_file(Checkout::new().combined().orders(&day).storm(), &day);
     }
 }
 
 #[test]
 fn combined_embedded_scarce_stock_never_goes_below_zero_and_refusals_are_replayed() {
     for day in days() {
-        assert_scarce_stock_holds(Checkout::new().combine().orders(&day).storm());
+        assert_scarce_stock_holds(Checkout::new().combined().orders(&day).storm());
     }
 }
 
@@ -75,9 +80,9 @@ async fn combined_killed_at_ten_random_moments_the_day_ends_with_the_same_ledger
     while kills < KILLS {
         let before = answered(&database).await;
         let mut running = on_servers(&database, &day).opening_stock(PLENTY).start();
-        // The plain form comes first in a run that nothing was placed in, and is not what is to be killed.
         let target = orders.min(before + rng.i64(1..=orders / 8));
-        let came = answers(&database, target, &mut running).await;
+        let came = reaches(&database, TABLE, 1, &mut running).await
+            && reaches(&database, ANSWERED, target, &mut running).await;
         if before == orders {
             // Nothing but the ledger is missing.
             tokio::time::sleep(Duration::from_millis(rng.u64(100..3_000))).await;
@@ -98,9 +103,29 @@ async fn combined_killed_at_ten_random_moments_the_day_ends_with_the_same_ledger
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn combined_killed_in_the_plain_form_that_comes_first_the_next_run_leaves_nothing_of_it() {
+    let database = TestDatabase::<Postgres>::create().await;
+    let day = days().remove(0);
+    let compared = || Checkout::new().compared().orders(&day).storm().database(&database.url).brokers(&brokers());
+    let mut running = compared().opening_stock(PLENTY).start();
+    let there = "SELECT count(*) FROM pg_tables WHERE tablename = 'shop_order' AND schemaname = 'checkout_plain'";
+    reaches(&database, there, 1, &mut running).await;
+    assert!(reaches(&database, "SELECT count(*) FROM checkout_plain.shop_order", 5, &mut running).await);
+    assert!(running.kill());
+    assert_eq!((database.int(ASIDE).await, answered(&database).await), (1, 0));
+
+    assert_ledger_equals_the_file(compared(), &day);
+    assert_only_the_combined_run_is_left(&database, &day).await;
+    // A day that was begun has no rate to compare.
+    let again = compared().opening_stock(PLENTY).run(PATIENCE);
+    assert_eq!(again.code, Some(0), "{again}");
+    assert!(!again.has("combined / plain"), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn combined_an_answer_that_is_forgotten_is_a_double_sale_and_a_breach() {
     let database = TestDatabase::<Postgres>::create().await;
-    let checkout = || Checkout::new().combine().database(&database.url).brokers(&brokers());
+    let checkout = || Checkout::new().combined().database(&database.url).brokers(&brokers());
     let first = checkout().run(PATIENCE);
     assert_eq!(first.code, Some(0), "{first}");
 
@@ -120,15 +145,15 @@ async fn combined_and_plain_form_do_not_go_on_with_each_others_day() {
     let database = TestDatabase::<Postgres>::create().await;
     let plain = || Checkout::new().database(&database.url).brokers(&brokers());
     assert_eq!(plain().run(PATIENCE).code, Some(0));
-    let refused = plain().combine().run(PATIENCE);
+    let refused = plain().combined().run(PATIENCE);
     assert_eq!(refused.code, Some(2), "{refused}");
     assert!(refused.stderr.contains("a run of the plain form"), "{refused}");
-    let fresh = plain().combine().fresh().run(PATIENCE);
+    let fresh = plain().combined().fresh().run(PATIENCE);
     assert_eq!(fresh.code, Some(0), "{fresh}");
     let refused = plain().run(PATIENCE);
     assert_eq!(refused.code, Some(2), "{refused}");
     assert!(refused.stderr.contains("a run of the combined form"), "{refused}");
-    assert_eq!(plain().combine().fresh().run(PATIENCE).code, Some(0));
+    assert_eq!(plain().combined().fresh().run(PATIENCE).code, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,7 +161,7 @@ async fn combined_another_applications_order_ids_are_not_forgotten() {
     let database = TestDatabase::<Sqlite>::create().await.with(&leastlock::occ::MIGRATIONS).await;
     let theirs = "INSERT INTO leastlock_occ_order (order_id, operation_digest, answer) VALUES ('536365', 7, 'applied')";
     database.execute(theirs).await;
-    for checkout in [Checkout::new().combine(), Checkout::new().combine().fresh(), Checkout::new().fresh()] {
+    for checkout in [Checkout::new().combined(), Checkout::new().combined().fresh(), Checkout::new().fresh()] {
         let refused = checkout.database(&database.url).run(PATIENCE);
         assert_eq!(refused.code, Some(2), "{refused}");
         assert!(refused.stderr.contains("another application"), "{refused}");
@@ -150,39 +175,38 @@ fn combined_order_of_too_many_codes_is_refused_before_anything_is_placed() {
     let file = folder.path().join("wide.csv");
     let lines: String = (0..1_001).map(|code| format!("7,code{code},X,1,d,1.0,7,UK\n")).collect();
     std::fs::write(&file, format!("{HEAD}{lines}")).unwrap();
-    let refused = Checkout::new().orders(&file).combine().run(PATIENCE);
+    let refused = Checkout::new().orders(&file).combined().run(PATIENCE);
     assert_eq!(refused.code, Some(2), "{refused}");
     assert!(refused.stderr.contains("invoice 7 cannot be combined"), "{refused}");
     assert_eq!(Checkout::new().orders(&file).run(PATIENCE).code, Some(0));
 }
 
 fn on_servers(database: &TestDatabase<Postgres>, day: &Path) -> Checkout {
-    Checkout::new().combine().orders(day).storm().database(&database.url).brokers(&brokers())
+    Checkout::new().combined().orders(day).storm().database(&database.url).brokers(&brokers())
 }
 
-/// The plain form has left nothing, and every order has one answer.
+/// Every order has one answer, in the place of this form.
 async fn assert_only_the_combined_run_is_left(database: &TestDatabase<Postgres>, day: &Path) {
-    assert_eq!(database.int("SELECT count(*) FROM pg_namespace WHERE nspname = 'checkout_plain'").await, 0);
+    assert_eq!(database.int(ASIDE).await, 0);
     assert_eq!(database.int("SELECT count(*) FROM leastlock_idempotency").await, 0);
     assert_eq!(answered(database).await, invoices(day));
-    let unsold = "SELECT count(*) FROM leastlock_occ_order WHERE answer = 'applied'";
-    assert_eq!(database.int(unsold).await, database.int("SELECT count(*) FROM shop_order").await);
+    let placed = "SELECT count(*) FROM leastlock_occ_order WHERE answer = 'applied'";
+    assert_eq!(database.int(placed).await, database.int("SELECT count(*) FROM shop_order").await);
 }
 
 /// How many orders of the combined run have an answer.
 async fn answered(database: &TestDatabase<Postgres>) -> i64 {
-    let table = "SELECT count(*) FROM pg_tables WHERE tablename = 'leastlock_occ_order' AND schemaname = 'public'";
-    match database.int(table).await {
+    match database.int(TABLE).await {
         0 => 0,
-        _ => database.int("SELECT count(*) FROM leastlock_occ_order").await,
+        _ => database.int(ANSWERED).await,
     }
 }
 
-/// Waits until so many orders have an answer; false if the run ends before.
-async fn answers(database: &TestDatabase<Postgres>, target: i64, running: &mut Running) -> bool {
+/// Waits until a statement counts so many; false if the run ends before.
+async fn reaches(database: &TestDatabase<Postgres>, count: &'static str, target: i64, running: &mut Running) -> bool {
     let deadline = Instant::now() + PATIENCE;
-    while answered(database).await < target {
-        assert!(Instant::now() < deadline, "no {target} orders were placed");
+    while database.int(count).await < target {
+        assert!(Instant::now() < deadline, "{count} never reaches {target}");
         if !running.is_at_work() {
             return false;
         }

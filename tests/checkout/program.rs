@@ -63,14 +63,22 @@ impl Checkout {
         self.argument("--ledger", file)
     }
 
-    /// Through the combiner.
-    pub(crate) fn combine(mut self) -> Self {
-        self.0.arg("--combine");
-        self
+    /// Through the combiner, and only so.
+    pub(crate) fn combined(self) -> Self {
+        self.flag("--combine").flag("--without-plain")
     }
 
-    pub(crate) fn fresh(mut self) -> Self {
-        self.0.arg("--fresh");
+    /// Through the combiner, after the plain form.
+    pub(crate) fn compared(self) -> Self {
+        self.flag("--combine")
+    }
+
+    pub(crate) fn fresh(self) -> Self {
+        self.flag("--fresh")
+    }
+
+    fn flag(mut self, name: &str) -> Self {
+        self.0.arg(name);
         self
     }
 
