@@ -173,8 +173,8 @@ async fn combined_another_applications_order_ids_are_not_forgotten() {
 fn combined_order_of_too_many_codes_is_refused_before_anything_is_placed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("wide.csv");
-    let lines: String = (0..1_001).map(|code| format!("7,code{code},X,1,d,1.0,7,UK\n")).collect();
-    std::fs::write(&file, format!("{HEAD}{lines}")).unwrap();
+    let lines: Vec<_> = (0..1_001).map(|code| format!("7,code{code},X,1,d,1.0,7,UK\n")).collect();
+    std::fs::write(&file, format!("{HEAD}{}", lines.concat())).unwrap();
     let refused = Checkout::new().orders(&file).combined().run(PATIENCE);
     assert_eq!(refused.code, Some(2), "{refused}");
     assert!(refused.stderr.contains("invoice 7 cannot be combined"), "{refused}");
