@@ -45,6 +45,30 @@ fn combined_embedded_scarce_stock_never_goes_below_zero_and_refusals_are_replaye
     }
 }
 
+#[test]
+fn combined_and_plain_form_decide_alike_what_comes_in_the_same_order() {
+    let folder = tempfile::tempdir().unwrap();
+    // One client: nothing but the orders decides. Scarce: what one order is refused, a later one gets.
+    let books = |form: fn(Checkout) -> Checkout, day: &Path| {
+        let file = folder.path().join("ledger.csv");
+        let checkout = form(Checkout::new()).orders(day).argument("--clients", "1").argument("--seed", "7");
+        let output = checkout.opening_stock(SCARCE).ledger(&file).run(PATIENCE);
+        assert_eq!(output.code, Some(0), "{output}");
+        let counts = ["placed", "refused", "events", "units out", "units back"].map(|name| output.figure::<u64>(name));
+        (std::fs::read_to_string(file).unwrap(), counts)
+    };
+    let odd = folder.path().join("odd.csv");
+    // Moves that cancel out, more than there is; charges only; both ways of which some is left; none of a line is left.
+    let lines = "1,A,X,50,d,1.0,7,UK\n1,A,X,-50,d,1.0,7,UK\n2,POST,P,1,d,1.0,7,UK\n3,A,X,-1,d,1.0,7,UK\n3,A,X,21,d,1.0,7,UK\n\
+        4,B,X,1,d,1.0,7,UK\n4,A,X,1,d,1.0,7,UK\n5,A,X,-3,d,0.0,,UK\n4x,A,X,3,d,1.0,7,UK\n";
+    std::fs::write(&odd, format!("{HEAD}{lines}")).unwrap();
+    for day in days().into_iter().take(1).chain([odd]) {
+        let plain = books(|checkout| checkout, &day);
+        assert_eq!(books(Checkout::combined, &day), plain, "{}", day.display());
+        assert!(plain.1[1] > 0, "{}: nothing was refused", day.display());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn combined_real_servers_ledger_equals_the_file() {
     for day in days() {
