@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leastlock::core::{Backoff, Dialect};
-use leastlock::occ::{self, Attempt, Conflict, MayConflict, Retry, Stored, Version, Versioned};
+use leastlock::occ::{self, Attempt, Conflict, ConflictClass, MayConflict, Retry, Stored, Version, Versioned};
 use sqlx::Pool;
 
 use crate::engine::Engine;
@@ -67,11 +67,11 @@ where
 }
 
 impl<DB: Dialect> MayConflict<DB> for BuyError {
-    fn is_conflict(&self) -> bool {
+    fn conflict(&self) -> Option<ConflictClass> {
         match self {
-            Self::NoItem => false,
-            Self::Conflict(conflict) => MayConflict::<DB>::is_conflict(conflict),
-            Self::Database(error) => MayConflict::<DB>::is_conflict(error),
+            Self::NoItem => None,
+            Self::Conflict(conflict) => MayConflict::<DB>::conflict(conflict),
+            Self::Database(error) => MayConflict::<DB>::conflict(error),
         }
     }
 }
