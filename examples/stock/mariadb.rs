@@ -5,6 +5,7 @@ use std::str::FromStr;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{MySql, Pool};
 
+use crate::combined;
 use crate::engine::{Engine, MOST_CONNECTIONS, QUEUE, reach};
 use crate::race::{BoxError, Race, Ran};
 
@@ -18,10 +19,11 @@ impl Engine for MySql {
         pool.acquire_timeout(QUEUE).connect_with(options).await
     }
 
-    async fn combined(_pool: &Pool<Self>, _race: &Race) -> Result<Option<Ran>, BoxError> {
-        Ok(None)
+    async fn combined(pool: &Pool<Self>, race: &Race) -> Result<Option<Ran>, BoxError> {
+        combined::race(pool, race).await.map(Some)
     }
 
+    /// There is no lease on MySQL yet.
     async fn fenced(_pool: &Pool<Self>, _race: &Race) -> Result<Option<Ran>, BoxError> {
         Ok(None)
     }

@@ -17,7 +17,7 @@ const ROUNDS: u32 = 20;
 /// The ways that an engine does not have yet.
 const fn missing<DB: Engine>() -> &'static [&'static str] {
     match DB::ENGINE {
-        core::Engine::MySql => &["combiner", "lease and fence"],
+        core::Engine::MySql => &["lease and fence"],
         _ => &[],
     }
 }

@@ -228,6 +228,7 @@ pub(crate) async fn a_movement_of_nothing_is_remembered_and_written_beside<DB: T
     }
     let something = nothing().and_take("85123A", 1).expect("bounds");
     assert_eq!(counter.submit(something).await.expect("an answer"), Counted::Mismatch);
+    assert_eq!(self::counter(&database.pool).submit(Movement::empty()).await.expect("an answer"), Counted::Applied);
     // In one batch with a movement of something.
     let some = take("85123A", 1).with_note("some".to_owned());
     let batch = [nothing().with_order_id("536371").expect("bounds"), some].map(|movement| counter.try_submit(movement));

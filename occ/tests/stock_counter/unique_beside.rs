@@ -9,7 +9,7 @@ use leastlock_testkit::TestDatabase;
 use sqlx::{Postgres, Transaction};
 use tokio::sync::Semaphore;
 
-use super::crowd::waits_for_a_lock;
+use super::server::waits_for_a_lock;
 use super::suite::{stock, table, take};
 
 const PLAIN: &str = "INSERT INTO placed SELECT * FROM unnest($1::text[])";
@@ -66,7 +66,7 @@ async fn other_is_told(
     gate.reached.acquire().await.expect("it is never closed").forget();
     let other = tokio::spawn(async move { other.submit(order).await });
     // It has read the order ids, of which this one is not committed, and waits for the row.
-    waits_for_a_lock(database, 1).await;
+    waits_for_a_lock(database).await;
     gate.open.add_permits(1);
     assert_eq!(first.await.expect("no panic").expect("an answer"), Counted::Applied);
     other.await.expect("no panic")
