@@ -1,7 +1,8 @@
-//! Load, insert, update and delete of a versioned row: what the derived methods do.
+//! Load, lock, insert, update and delete of a versioned row: what the derived methods do.
 
-use leastlock_core::{Dialect, Row};
-use sqlx::Connection;
+use leastlock_core::{Dialect, Engine, Row};
+use sqlx::query::Query;
+use sqlx::{Connection, Database, Transaction};
 
 use crate::bound::Bound;
 use crate::conflict::{Conflict, Delete, Update};
@@ -21,7 +22,45 @@ where
     C: Connection<Database: Dialect>,
     T: Stored<C::Database>,
 {
-    let query = T::select(key);
+    read(connection, T::select(key)).await
+}
+
+/// Reads the row with this key and locks it until the transaction ends, for several statements that must see it unchanged;
+/// `None` if there is none, and then nothing is locked.
+///
+/// It is the lock that an `UPDATE` takes which leaves the key alone: `FOR NO KEY UPDATE` on PostgreSQL, `FOR UPDATE` on MySQL. Others
+/// can still read the row. On SQLite there is one write lock for all rows; it is taken here if the transaction did not begin
+/// with it. The value is the row as it is under the lock, so an [`update`] that follows in this transaction meets no conflict.
+///
+/// Call nothing outside of the database while it is held: every other writer of the row waits for that call. Lock several rows
+/// in one order everywhere. A process that stops keeps the lock as long as its transaction stays open: begin with
+/// [`leastlock_core::begin`], which bounds its idling, or set `idle_in_transaction_session_timeout` yourself.
+///
+/// # Errors
+/// [`Error::NullVersion`], [`Error::Database`]; under REPEATABLE READ a [`SerializationFailure`](leastlock_core::ErrorClass::SerializationFailure)
+/// on PostgreSQL if the row was changed after the snapshot, and on SQLite if the transaction read before and somebody else has written since.
+///
+/// # Cancel safety
+/// Nothing is changed; the row may be locked until the transaction ends.
+pub async fn lock_row<DB, T>(transaction: &mut Transaction<'_, DB>, key: T::Key<'_>) -> Result<Option<T>, Error>
+where
+    DB: Dialect,
+    T: Stored<DB>,
+{
+    if DB::ENGINE == Engine::Sqlite {
+        DB::run_query(transaction, T::lock_file()).await.map_err(Error::database::<DB>)?;
+    }
+    read(&mut **transaction, T::lock(key)).await
+}
+
+async fn read<C, T>(
+    connection: &mut C,
+    query: Query<'static, C::Database, <C::Database as Database>::Arguments>,
+) -> Result<Option<T>, Error>
+where
+    C: Connection<Database: Dialect>,
+    T: Stored<C::Database>,
+{
     let row = C::Database::fetch_query(connection, query).await.map_err(Error::database::<C::Database>)?;
     let Some(row) = row else { return Ok(None) };
     let version = version_of::<C::Database, T>(&row)?;

@@ -22,7 +22,7 @@ use crate::version::Version;
 /// }
 /// ```
 ///
-/// This gives `Account` the methods `load`, `insert`, `update` and `delete` ([`row`](crate::row) has their contracts), and
+/// This gives `Account` the methods `load`, `lock_row`, `insert`, `update` and `delete` ([`row`](crate::row) has their contracts), and
 /// `load_many`, `update_many` and `update_many_keeping_versions` ([`bulk`](crate::bulk) has theirs). An
 /// update or delete is checked against the version that was loaded, and answers
 /// [`Update::Conflict`](crate::Update::Conflict) or [`Delete::Conflict`](crate::Delete::Conflict) when somebody else
@@ -92,6 +92,14 @@ pub trait Versioned: Clone {
 pub trait Stored<DB: Dialect>: Versioned {
     #[doc(hidden)]
     fn select(key: Self::Key<'_>) -> Query<'static, DB, DB::Arguments>;
+
+    /// As [`select`](Self::select), locking the row for an update where the engine has row locks.
+    #[doc(hidden)]
+    fn lock(key: Self::Key<'_>) -> Query<'static, DB, DB::Arguments>;
+
+    /// For SQLite: has the transaction take the write lock, and writes nothing.
+    #[doc(hidden)]
+    fn lock_file() -> Query<'static, DB, DB::Arguments>;
 
     #[doc(hidden)]
     fn insert(&self, version: Version) -> Query<'static, DB, DB::Arguments>;

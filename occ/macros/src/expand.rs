@@ -85,6 +85,12 @@ fn stored(model: &Model) -> TokenStream {
     let update = sql(&standard.update, &mysql.update);
     let delete = sql(&standard.delete, &mysql.delete);
     let actual = sql(&standard.actual, &mysql.actual);
+    // As the lock that an `UPDATE` takes which leaves the key alone. On SQLite the file is locked before.
+    let postgres_lock = format!("{} FOR NO KEY UPDATE", standard.select);
+    let mysql_lock = format!("{} FOR UPDATE", mysql.select);
+    let sqlite_lock = &standard.select;
+    let file_lock = &standard.touch;
+    let lock = quote!(#private::each_text::<DB>(#postgres_lock, #sqlite_lock, #mysql_lock));
     let query = quote!(#private::Query<'static, DB, <DB as #private::Database>::Arguments>);
     let bounds = bounds(model);
     let bind_key: Vec<_> = (0..model.key.len())
@@ -109,6 +115,14 @@ fn stored(model: &Model) -> TokenStream {
         {
             fn select(key: Self::Key<'_>) -> #query {
                 #private::query(#select) #(#bind_key)*
+            }
+
+            fn lock(key: Self::Key<'_>) -> #query {
+                #private::query(#lock) #(#bind_key)*
+            }
+
+            fn lock_file() -> #query {
+                #private::query(#file_lock)
             }
 
             fn insert(&self, version: #library::Version) -> #query {
@@ -171,6 +185,19 @@ fn methods(model: &Model) -> TokenStream {
                 #bounds
             {
                 #library::row::load(#connection, (#(#fields,)*)).await
+            }
+
+            /// Reads the row with this key and locks it until the transaction ends; `None` if there is none. See
+            /// `leastlock_occ::row::lock_row`.
+            #visibility async fn lock_row<DB>(
+                #connection: &mut #private::Transaction<'_, DB>,
+                #(#fields: &#types,)*
+            ) -> #result<::core::option::Option<Self>, #library::Error>
+            where
+                DB: #private::Dialect,
+                Self: #library::Stored<DB>,
+            {
+                #library::row::lock_row(#connection, (#(#fields,)*)).await
             }
 
             /// Inserts the row with version 1 and answers it. See `leastlock_occ::row::insert`.

@@ -3,7 +3,7 @@
 //! | module | concept |
 //! |---|---|
 //! | `model` | the annotated struct, checked |
-//! | `sql` | the five statements of one versioned row |
+//! | `sql` | the statements of one versioned row |
 //! | `bulk` | the statements for many of them |
 //! | `expand` | the generated code |
 //! | `library` | where the generated code finds the library |

@@ -1,4 +1,4 @@
-//! The five statements of one versioned row, as literals of the generated code: no SQL is put together at call time.
+//! The statements of one versioned row, as literals of the generated code: no SQL is put together at call time.
 //!
 //! Each is right at READ COMMITTED and above, in autocommit as in a transaction. `update` and `delete` take the lock of
 //! the one row that they write and check the version under it; no lock is held while the value is being changed.
@@ -22,6 +22,8 @@ pub(crate) struct Statements {
     pub(crate) delete: String,
     /// Answers version. Binds the key.
     pub(crate) actual: String,
+    /// Writes nothing, and has SQLite's write lock taken: that depends on what a statement could write, not on what it does.
+    pub(crate) touch: String,
 }
 
 /// What the texts differ in.
@@ -88,6 +90,7 @@ impl Dialect {
             ),
             delete: format!("DELETE FROM {table}{alias} WHERE {deleted} AND {t}{version} = {after_key}"),
             actual: format!("SELECT t.{version} FROM {table} AS t WHERE {key}{}", self.actual_lock),
+            touch: format!("UPDATE {table} SET {version} = {version} WHERE 0 = 1"),
         }
     }
 

@@ -9,6 +9,8 @@ mod changed_rows;
 mod conflicts;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod doubles;
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+mod locking;
 #[cfg(feature = "mysql")]
 mod mysql_only;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
@@ -33,6 +35,13 @@ leastlock_testkit::mount!(suite:
     a_condition_of_the_callers_own_is_told_from_a_conflict,
     keys_of_several_columns_and_reserved_words,
 );
+
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+mod locked {
+    use super::locking;
+
+    leastlock_testkit::mount!(locking: a_locked_row_stays_as_it_was_read, a_row_that_is_not_there_is_not_locked);
+}
 
 /// What MySQL does not have: a trigger that drops a write silently, and a schema inside a database.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
