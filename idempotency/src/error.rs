@@ -92,6 +92,39 @@ pub enum Error {
         #[source]
         source: BoxError,
     },
+    /// The key is another owner's by now: this one outlived its lease, or an operator resolved the key. Nothing was written.
+    #[error(
+        "another owner has taken the key over, so nothing was written; begin again with the same key to learn the outcome"
+    )]
+    Superseded,
+    /// The request's time is over, so the step did not start.
+    #[error(
+        "the request has expired, so the step did not start; compensate what was done and complete with that answer"
+    )]
+    RequestExpired,
+    /// The key is held because an outcome is unknown.
+    #[error("the key is held: an outcome is unknown and has to be resolved first")]
+    Held,
+    /// The step log refused it.
+    #[error("the step was refused: {source}")]
+    Step {
+        /// Why.
+        #[source]
+        source: crate::phased::StepError,
+    },
+    /// The database did not answer in time, and what it did is unknown.
+    #[error("the database did not answer within {limit:?}; begin again with the same key to learn what was written")]
+    NoAnswer {
+        /// How long it was waited for.
+        limit: std::time::Duration,
+    },
+    /// The operating system gave no random numbers, without which claims cannot be told apart.
+    #[error("the operating system gave no random numbers")]
+    Randomness {
+        /// What it said.
+        #[source]
+        source: getrandom::Error,
+    },
 }
 
 impl Error {
@@ -100,10 +133,18 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Database { class, .. } => class.is_retryable(),
-            Self::CommitUnknown { .. } | Self::Busy { .. } | Self::Unsettled { .. } => true,
+            Self::CommitUnknown { .. }
+            | Self::Busy { .. }
+            | Self::Unsettled { .. }
+            | Self::Superseded
+            | Self::NoAnswer { .. } => true,
             Self::CommittedWithoutAnswer
             | Self::TransactionEnded { .. }
             | Self::ClaimGone
+            | Self::RequestExpired
+            | Self::Held
+            | Self::Step { .. }
+            | Self::Randomness { .. }
             | Self::ResponseTooLarge { .. }
             | Self::SealedByAnother { .. }
             | Self::Cipher { .. }

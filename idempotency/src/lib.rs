@@ -45,7 +45,7 @@
 //!
 //! # What it does not promise
 //! - Nothing about effects outside the database: a mail sent inside the unit is sent again when the transaction rolls
-//!   back. Put an event in an outbox for those.
+//!   back. Put an event in an outbox for those, or use the [phased mode](phased).
 //! - A key is remembered for the retention (24 hours by default), no longer.
 //! - A claim that its caller commits without an answer is not run again, and not answered either: see
 //!   [`Error::CommittedWithoutAnswer`].
@@ -55,6 +55,7 @@
 //! | [`key`] | scope and key: which request is meant |
 //! | [`fingerprint`] | what the request says |
 //! | [`keys`] | settings; `begin`, `begin_in`, `sweep` |
+//! | [`phased`] | effects outside the database: claims with a lease, recorded steps |
 //! | [`unit`](mod@unit) | the transaction of a first request, and its completion |
 //! | [`response`] | what is stored as the answer: JSON, or an HTTP response byte for byte |
 //! | [`cipher`] | answers that are encrypted before they are stored |
@@ -69,6 +70,7 @@ pub mod key;
 pub mod keys;
 mod migrations;
 mod own_transaction;
+pub mod phased;
 pub mod response;
 mod sql;
 pub mod unit;

@@ -5,19 +5,16 @@ use leastlock_core::{Migration, Migrations};
 /// The migrations of `leastlock_idempotency`; their history is in `leastlock_idempotency_migrations`.
 pub const MIGRATIONS: Migrations = Migrations {
     table: "leastlock_idempotency_migrations",
-    postgres: &[Migration {
-        version: 1,
-        name: "idempotency",
-        sql: include_str!("../migrations/postgres/0001_idempotency.sql"),
-    }],
-    sqlite: &[Migration {
-        version: 1,
-        name: "idempotency",
-        sql: include_str!("../migrations/sqlite/0001_idempotency.sql"),
-    }],
-    mysql: &[Migration {
-        version: 1,
-        name: "idempotency",
-        sql: include_str!("../migrations/mysql/0001_idempotency.sql"),
-    }],
+    postgres: &[
+        Migration { version: 1, name: "idempotency", sql: include_str!("../migrations/postgres/0001_idempotency.sql") },
+        Migration { version: 2, name: "phased", sql: include_str!("../migrations/postgres/0002_phased.sql") },
+    ],
+    sqlite: &[
+        Migration { version: 1, name: "idempotency", sql: include_str!("../migrations/sqlite/0001_idempotency.sql") },
+        Migration { version: 2, name: "phased", sql: include_str!("../migrations/sqlite/0002_phased.sql") },
+    ],
+    mysql: &[
+        Migration { version: 1, name: "idempotency", sql: include_str!("../migrations/mysql/0001_idempotency.sql") },
+        Migration { version: 2, name: "phased", sql: include_str!("../migrations/mysql/0002_phased.sql") },
+    ],
 };

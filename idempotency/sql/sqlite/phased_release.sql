@@ -1,0 +1,4 @@
+-- Lock: SQLite's one write lock, for this one statement. The generation is the fence. Since a new record of the key
+-- begins at generation 1 again, the owner is in every condition as well.
+DELETE FROM leastlock_idempotency
+WHERE scope = $1 AND idempotency_key = $2 AND generation = $3 AND owner_token = $4 AND state = 'running'

@@ -1,0 +1,18 @@
+//! The statements of the phased mode for PostgreSQL.
+
+use sqlx::Postgres;
+
+use super::PhasedSql;
+
+impl PhasedSql for Postgres {
+    const CLAIM: &'static str = include_str!("../../../sql/postgres/phased_claim.sql");
+    const RECORD: &'static str = include_str!("../../../sql/postgres/phased_record.sql");
+    const RECLAIM: &'static str = include_str!("../../../sql/postgres/phased_reclaim.sql");
+    const TAKE_OVER: &'static str = include_str!("../../../sql/postgres/phased_take_over.sql");
+    const RENEW: &'static str = include_str!("../../../sql/postgres/phased_renew.sql");
+    const SAVE: &'static str = include_str!("../../../sql/postgres/phased_save.sql");
+    const START: &'static str = include_str!("../../../sql/postgres/phased_start.sql");
+    const COMPLETE: &'static str = include_str!("../../../sql/postgres/phased_complete.sql");
+    const HOLD: &'static str = include_str!("../../../sql/postgres/phased_hold.sql");
+    const RELEASE: &'static str = include_str!("../../../sql/postgres/phased_release.sql");
+}

@@ -1,0 +1,18 @@
+//! The statements of the phased mode for SQLite.
+
+use sqlx::Sqlite;
+
+use super::PhasedSql;
+
+impl PhasedSql for Sqlite {
+    const CLAIM: &'static str = include_str!("../../../sql/sqlite/phased_claim.sql");
+    const RECORD: &'static str = include_str!("../../../sql/sqlite/phased_record.sql");
+    const RECLAIM: &'static str = include_str!("../../../sql/sqlite/phased_reclaim.sql");
+    const TAKE_OVER: &'static str = include_str!("../../../sql/sqlite/phased_take_over.sql");
+    const RENEW: &'static str = include_str!("../../../sql/sqlite/phased_renew.sql");
+    const SAVE: &'static str = include_str!("../../../sql/sqlite/phased_save.sql");
+    const START: &'static str = include_str!("../../../sql/sqlite/phased_start.sql");
+    const COMPLETE: &'static str = include_str!("../../../sql/sqlite/phased_complete.sql");
+    const HOLD: &'static str = include_str!("../../../sql/sqlite/phased_hold.sql");
+    const RELEASE: &'static str = include_str!("../../../sql/sqlite/phased_release.sql");
+}
