@@ -118,6 +118,9 @@ pub enum Error {
         /// How long it was waited for.
         limit: std::time::Duration,
     },
+    /// A resolution without a name or a reason, which the audit needs.
+    #[error("a resolution needs the name of who decided it and a reason, for the audit")]
+    Unaccounted,
     /// The operating system gave no random numbers, without which claims cannot be told apart.
     #[error("the operating system gave no random numbers")]
     Randomness {
@@ -143,6 +146,7 @@ impl Error {
             | Self::ClaimGone
             | Self::RequestExpired
             | Self::Held
+            | Self::Unaccounted
             | Self::Step { .. }
             | Self::Randomness { .. }
             | Self::ResponseTooLarge { .. }

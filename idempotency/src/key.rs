@@ -53,6 +53,11 @@ impl Scope {
         &self.0
     }
 
+    /// From the database, where only checked scopes are.
+    pub(crate) fn stored(scope: String) -> Self {
+        Self(scope)
+    }
+
     fn joined(parts: [&str; 3]) -> Result<Self, KeyError> {
         let scope = parts.map(|part| part.replace('%', "%25").replace('/', "%2F")).join("/");
         if scope.len() > MAX_SCOPE_BYTES {
@@ -101,6 +106,11 @@ impl Key {
     /// As [`new`](Self::new); `None` is [`KeyError::Missing`].
     pub fn required(scope: &Scope, key: Option<&str>) -> Result<Self, KeyError> {
         Self::new(scope, key.ok_or(KeyError::Missing)?)
+    }
+
+    /// From the database, where only checked keys are.
+    pub(crate) fn stored(scope: Scope, key: String) -> Self {
+        Self { scope, key }
     }
 
     /// The scope.

@@ -78,6 +78,14 @@ pub(crate) enum Found {
     Failed(Box<RawValue>),
 }
 
+/// What somebody else has found out about a step whose outcome was unknown.
+#[derive(Debug)]
+pub(crate) enum FoundOut {
+    Done(Box<RawValue>),
+    Failed(Box<RawValue>),
+    NotDone,
+}
+
 /// Where a run takes the work up again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecoveryPoint {
@@ -212,6 +220,21 @@ impl Log {
             }
             _ => None,
         })
+    }
+
+    /// Settles the step whose outcome is unknown by what somebody else has found out.
+    pub(crate) fn settle_open(&mut self, found_out: FoundOut) -> Result<String, StepError> {
+        let (at, name, _) = self.open_step().ok_or(StepError::NothingOpen)?;
+        let name = name.to_owned();
+        let call = Call { name: &name, kind: Kind::External, undo: None };
+        match (found_out, at) {
+            (FoundOut::Done(result), _) => self.finish(at, call, result),
+            (FoundOut::NotDone, _) => self.withdraw(at, call),
+            (FoundOut::Failed(reason), At::Forward(_)) => self.fail(at, call, reason),
+            // What was done has to be undone, one way or the other.
+            (FoundOut::Failed(_), At::Back(_)) => return Err(StepError::CompensationPending { step: name }),
+        }
+        Ok(name)
     }
 
     /// The name of the last step that happened.

@@ -34,7 +34,9 @@ pub struct Run<DB: PhasedSql, R> {
     /// Whether the request has an expiry, after which no step starts.
     pub(crate) expires: bool,
     /// Whether a policy has held the key meanwhile.
-    pub(crate) held: bool,
+    held: bool,
+    /// Whether a commit is under way, or was not answered: then this process does not know the log.
+    pub(crate) unsure: bool,
     resumed_at: Option<RecoveryPoint>,
     renewal: Option<DropGuard>,
     response: PhantomData<fn(R) -> R>,
@@ -44,7 +46,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
     pub(crate) fn new(owner: Owner<DB>, log: Log, resumed_at: Option<RecoveryPoint>, expires: bool) -> Self {
         let owner = Arc::new(owner);
         let renewal = owner.settings.renewed.then(|| renewal::start(Arc::clone(&owner)));
-        Self { owner, log, expires, held: false, resumed_at, renewal, response: PhantomData }
+        Self { owner, log, expires, held: false, unsure: false, resumed_at, renewal, response: PhantomData }
     }
 
     /// The key.
@@ -108,7 +110,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
     /// # Cancel safety
     /// Dropped half-way, the key may be free or not; if not, it is after the lease.
     pub async fn release(self) -> Result<(), Error> {
-        self.not_held()?;
+        self.usable()?;
         self.log.may_release().map_err(|source| Error::Step { source })?;
         failpoint!("release");
         let ended = self.owner.end(self.owner.fence(Statement::new(DB::RELEASE)), None).await;
@@ -129,7 +131,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
     }
 
     pub(crate) async fn held_by(&mut self, reason: &str) -> Result<(), Error> {
-        self.not_held()?;
+        self.usable()?;
         failpoint!("hold");
         let hold = self.owner.fence(Statement::new(DB::HOLD).bind(reason));
         self.owner.end(hold, Some(State::Held)).await?;
@@ -139,8 +141,15 @@ impl<DB: PhasedSql, R> Run<DB, R> {
         Ok(())
     }
 
-    pub(crate) fn not_held(&self) -> Result<(), Error> {
-        if self.held { Err(Error::Held) } else { Ok(()) }
+    /// Whether this run may still write.
+    pub(crate) fn usable(&self) -> Result<(), Error> {
+        if self.held {
+            Err(Error::Held)
+        } else if self.unsure {
+            Err(Error::NoAnswer { limit: self.owner.settings.lease })
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -154,7 +163,7 @@ impl<DB: PhasedSql, R: Serialize + DeserializeOwned> Run<DB, R> {
     /// # Cancel safety
     /// Dropped half-way, the answer is stored or not, never half; if not, the next claimant finds all steps done.
     pub async fn complete(self, response: R) -> Result<R, Error> {
-        self.not_held()?;
+        self.usable()?;
         self.log.may_complete().map_err(|source| Error::Step { source })?;
         let body = serde_json::to_vec(&response).map_err(|source| Error::Serialize { source })?;
         let limit = self.owner.settings.max_response_bytes;

@@ -70,6 +70,13 @@ impl Phased {
         self.lease.saturating_sub(self.lease / 100 + Duration::from_millis(2))
     }
 
+    /// The pause before an attempt that follows `attempts` others; none before the first.
+    pub(crate) async fn pause(&self, attempts: u32) {
+        if let Some(before) = attempts.checked_sub(1) {
+            tokio::time::sleep(self.backoff.delay(before)).await;
+        }
+    }
+
     /// How long one statement may take before it counts as unanswered.
     pub(crate) fn statement_limit(&self) -> Duration {
         self.lease / 3

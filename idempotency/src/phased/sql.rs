@@ -28,10 +28,29 @@ pub trait PhasedSql: Dialect {
     const SAVE: &'static str;
     /// As [`SAVE`](Self::SAVE), and changes nothing once the request has expired.
     const START: &'static str;
+    /// Fence. Answers a row if a step may start.
+    const MAY_START: &'static str;
     /// Status or NULL, headers or NULL, body, retention in ms, fence.
     const COMPLETE: &'static str;
     /// Reason, fence.
     const HOLD: &'static str;
     /// Fence.
     const RELEASE: &'static str;
+    /// Scope, key. Answers the record as [`RECORD`](Self::RECORD) does, and keeps it from changing until the transaction ends.
+    const LOCK: &'static str;
+    /// Steps, recovery point or NULL, scope, key, generation. Gives an unfinished record to the next claimant.
+    const REOPEN: &'static str;
+    /// Status or NULL, headers or NULL, body, retention in ms, scope, key, generation. Completes an unfinished record.
+    const SETTLE: &'static str;
+    /// Scope, key, generation. Deletes an unfinished record.
+    const FORGET: &'static str;
+    /// Scope, key, generation, step or NULL, outcome, by whom, reason.
+    const AUDIT: &'static str;
+    /// Age in ms twice, how many at most. Answers unknown records as [`RECORD`](Self::RECORD) does, with scope and key behind.
+    const UNKNOWN: &'static str;
+    /// Age in ms twice, how many asks at most, how many at most. Answers as [`UNKNOWN`](Self::UNKNOWN) does, with the number of
+    /// asks behind, those records whose provider may be asked again.
+    const ASKABLE: &'static str;
+    /// Pause in ms, scope, key, generation. Takes a record for one ask.
+    const ASK: &'static str;
 }

@@ -67,6 +67,9 @@ pub enum StepError {
         /// The name.
         step: String,
     },
+    /// A resolution speaks of a step whose outcome is unknown, and there is none.
+    #[error("no step of this key has an unknown outcome; complete or release the key, or let it be resumed")]
+    NothingOpen,
     /// The log, with the results of its steps, is larger than the limit.
     #[error("the steps take {bytes} bytes, the limit is {limit}; raise max_step_bytes, or return references")]
     TooLarge {

@@ -45,6 +45,14 @@ impl Unknown {
     }
 }
 
+impl Unknown {
+    /// Of a key that was held just now.
+    pub(crate) fn held(key: &Key, generation: i64, because: String, log: &Log) -> Self {
+        let step = UnknownStep::of(key, log);
+        Self { key: key.clone(), generation, since: Duration::ZERO, held_because: Some(because), step }
+    }
+}
+
 impl UnknownStep {
     pub(crate) fn of(key: &Key, log: &Log) -> Option<Self> {
         let (_, name, attempts) = log.open_step()?;

@@ -12,7 +12,16 @@ impl PhasedSql for Sqlite {
     const RENEW: &'static str = include_str!("../../../sql/sqlite/phased_renew.sql");
     const SAVE: &'static str = include_str!("../../../sql/sqlite/phased_save.sql");
     const START: &'static str = include_str!("../../../sql/sqlite/phased_start.sql");
+    const MAY_START: &'static str = include_str!("../../../sql/sqlite/phased_may_start.sql");
     const COMPLETE: &'static str = include_str!("../../../sql/sqlite/phased_complete.sql");
     const HOLD: &'static str = include_str!("../../../sql/sqlite/phased_hold.sql");
     const RELEASE: &'static str = include_str!("../../../sql/sqlite/phased_release.sql");
+    const LOCK: &'static str = include_str!("../../../sql/sqlite/phased_lock.sql");
+    const REOPEN: &'static str = include_str!("../../../sql/sqlite/phased_reopen.sql");
+    const SETTLE: &'static str = include_str!("../../../sql/sqlite/phased_settle.sql");
+    const FORGET: &'static str = include_str!("../../../sql/sqlite/phased_forget.sql");
+    const AUDIT: &'static str = include_str!("../../../sql/sqlite/phased_audit.sql");
+    const UNKNOWN: &'static str = include_str!("../../../sql/sqlite/phased_unknown.sql");
+    const ASKABLE: &'static str = include_str!("../../../sql/sqlite/phased_askable.sql");
+    const ASK: &'static str = include_str!("../../../sql/sqlite/phased_ask.sql");
 }

@@ -1,0 +1,58 @@
+//! The way back: compensations of the steps that happened, in reverse order.
+
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::phased::failpoint::failpoint;
+use crate::phased::local::read;
+use crate::phased::run::Run;
+use crate::phased::sql::PhasedSql;
+
+impl<DB: PhasedSql, R> Run<DB, R> {
+    /// Turns the run back, because a step failed for good: from here on no new step runs, and the compensations that the steps
+    /// have registered are to be run, the last step's first, each under the name of
+    /// [`next_compensation`](Self::next_compensation), by [`local`](Self::local) or [`external`](Self::external). They have the
+    /// guarantees of every step: fenced, recorded, with a provider key of their own, and resumed after a crash.
+    ///
+    /// Calling it again changes nothing: whoever takes the key over walks the same steps, comes to the one that failed, and
+    /// calls it as the owner before did.
+    ///
+    /// # Errors
+    /// [`Error::Step`] while the outcome of a step is unknown: it may have to be compensated. [`Error::Superseded`] if the key
+    /// is somebody else's by now.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the run is turned back or not.
+    pub async fn compensate(&mut self, reason: &str) -> Result<(), Error> {
+        self.usable()?;
+        if self.log.turned_back().is_some() {
+            return Ok(());
+        }
+        let mut turned = Ok(());
+        failpoint!("compensate");
+        self.log.clone().turn_back(reason).map_err(|source| Error::Step { source })?;
+        self.record(|log| turned = log.turn_back(reason)).await?;
+        failpoint!("compensating");
+        turned.map_err(|source| Error::Step { source })
+    }
+
+    /// The compensation that comes next; `None` once all are done, or if the run was not turned back.
+    #[must_use]
+    pub fn next_compensation(&self) -> Option<&str> {
+        self.log.next_compensation()
+    }
+
+    /// Why the run was turned back, if it was: by this owner or one before.
+    #[must_use]
+    pub fn turned_back(&self) -> Option<&str> {
+        self.log.turned_back()
+    }
+
+    /// What a step that happened came to, such as what its compensation has to undo. `None` if it has not happened.
+    ///
+    /// # Errors
+    /// [`Error::Deserialize`] if its result was of another type.
+    pub fn result_of<T: DeserializeOwned>(&self, step: &str) -> Result<Option<T>, Error> {
+        self.log.result_of(step).map(read).transpose()
+    }
+}

@@ -1,0 +1,225 @@
+//! Local steps: an effect in the database, in one transaction with its record.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+
+use leastlock_core::{Statement, begin, classify, commit};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::Transaction;
+
+use crate::error::Error;
+use crate::phased::failpoint::failpoint;
+use crate::phased::log::{At, Call, Found, Kind, Log};
+use crate::phased::owner::Ending;
+use crate::phased::run::Run;
+use crate::phased::sql::PhasedSql;
+use crate::phased::step_error::StepError;
+
+/// What a local step is to the run.
+#[must_use = "`Todo` has to be done"]
+pub enum Local<'r, DB: PhasedSql, R, T> {
+    /// Run its effects in this transaction, and say [`done`](LocalStep::done).
+    Todo(LocalStep<'r, DB, R, T>),
+    /// It was committed before, and came to this.
+    Done(T),
+}
+
+impl<DB: PhasedSql, R, T> Local<'_, DB, R, T> {
+    /// What it came to, if it was committed before.
+    pub fn into_done(self) -> Option<T> {
+        match self {
+            Self::Done(result) => Some(result),
+            Self::Todo(_) => None,
+        }
+    }
+}
+
+/// A local step that is asked for; await it.
+#[must_use = "await it"]
+pub struct LocalCall<'r, DB: PhasedSql, R, T> {
+    run: &'r mut Run<DB, R>,
+    name: &'r str,
+    undo: Option<&'r str>,
+    result: PhantomData<fn(T) -> T>,
+}
+
+impl<'r, DB: PhasedSql, R, T> LocalCall<'r, DB, R, T> {
+    /// Registers the compensation of this step, which is run when a later one fails for good: see [`Run::compensate`].
+    pub fn compensated_by(mut self, step: &'r str) -> Self {
+        self.undo = Some(step);
+        self
+    }
+}
+
+/// A local step at work: it owns the transaction. Dropped, everything is rolled back, and the step is still to be done.
+#[must_use = "dropping a step rolls its effects back"]
+pub struct LocalStep<'r, DB: PhasedSql, R, T> {
+    run: &'r mut Run<DB, R>,
+    tx: Transaction<'static, DB>,
+    at: At,
+    name: String,
+    undo: Option<String>,
+    result: PhantomData<fn(T) -> T>,
+}
+
+impl<DB: PhasedSql, R> Run<DB, R> {
+    /// A step whose effect is in the database. It is committed together with its record, under the condition that the key is
+    /// still this run's: a late owner's transaction does not commit.
+    ///
+    /// Names are stable: whoever takes the key over asks for the same steps in the same order, and gets the result of those
+    /// that were done. A step behind them may be added in a new version, none put between.
+    ///
+    /// # Errors
+    /// [`Error::Step`] if the name is wrong, taken, or not the one that the record has at this place, or if what became of the
+    /// step before is unknown. [`Error::RequestExpired`] if it may not start any more.
+    ///
+    /// # Cancel safety
+    /// Dropped, nothing has happened.
+    pub fn local<'r, T: Serialize + DeserializeOwned>(&'r mut self, name: &'r str) -> LocalCall<'r, DB, R, T> {
+        LocalCall { run: self, name, undo: None, result: PhantomData }
+    }
+}
+
+impl<'r, DB: PhasedSql, R: 'r, T: Serialize + DeserializeOwned + 'r> IntoFuture for LocalCall<'r, DB, R, T> {
+    type Output = Result<Local<'r, DB, R, T>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'r>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.begin())
+    }
+}
+
+impl<'r, DB: PhasedSql, R, T: Serialize + DeserializeOwned> LocalCall<'r, DB, R, T> {
+    async fn begin(self) -> Result<Local<'r, DB, R, T>, Error> {
+        let Self { run, name, undo, .. } = self;
+        run.usable()?;
+        let call = Call { name, kind: Kind::Local, undo };
+        let max_steps = run.owner.settings.max_steps;
+        let at = match run.log.find(call, max_steps).map_err(|source| Error::Step { source })? {
+            Found::Done(result) => return Ok(Local::Done(read(&result)?)),
+            Found::Todo { at, .. } => at,
+            // A local step has no such states; the record says that it was one of the other kind.
+            Found::Open { .. } | Found::Failed(_) => {
+                return Err(Error::Step { source: StepError::KindChanged { step: name.to_owned() } });
+            }
+        };
+        failpoint!("local-begin");
+        let mut tx = begin(&run.owner.pool).await.map_err(Error::database::<DB>)?;
+        if run.expires && matches!(at, At::Forward(_)) {
+            let check = run.owner.fence(Statement::new(DB::MAY_START));
+            if check.fetch_optional::<DB>(&mut tx).await.map_err(Error::database::<DB>)?.is_none() {
+                drop(tx);
+                return Err(run.refused_start().await);
+            }
+        }
+        failpoint!("local-begun");
+        let (name, undo) = (name.to_owned(), undo.map(str::to_owned));
+        Ok(Local::Todo(LocalStep { run, tx, at, name, undo, result: PhantomData }))
+    }
+}
+
+impl<DB: PhasedSql, R, T: Serialize> LocalStep<'_, DB, R, T> {
+    /// The transaction to run the effects in.
+    pub fn tx(&mut self) -> &mut Transaction<'static, DB> {
+        &mut self.tx
+    }
+
+    /// Records the step with its result, and commits both with the effects.
+    ///
+    /// # Errors
+    /// [`Error::Superseded`] if the key is somebody else's by now: nothing was kept. [`Error::CommitUnknown`] if the reply of the
+    /// commit was lost and could not be settled: the run is of no more use, and the next claimant finds the truth. After
+    /// any other error nothing was kept, and the step may be asked for again.
+    ///
+    /// # Cancel safety
+    /// Dropped before the commit was sent, nothing is kept. Dropped while it is under way, the step is done or not, never half,
+    /// and the run must not be used any more.
+    pub async fn done(self, result: T) -> Result<T, Error> {
+        let Self { run, mut tx, at, name, undo, .. } = self;
+        run.usable()?;
+        let call = Call { name: &name, kind: Kind::Local, undo: undo.as_deref() };
+        let mut log = run.log.clone();
+        log.finish(at, call, serde_json::value::to_raw_value(&result).map_err(|source| Error::Serialize { source })?);
+        let steps = log.encode(run.owner.settings.max_step_bytes).map_err(|source| Error::Step { source })?;
+        failpoint!("local-record");
+        if run.save_statement(DB::SAVE, &steps, &log).execute::<DB>(&mut tx).await.map_err(Error::database::<DB>)? == 0
+        {
+            return Err(run.owner.superseded());
+        }
+        failpoint!("local-recorded");
+        run.unsure = true;
+        let committed = commit(tx).await;
+        failpoint!("local-committed");
+        let is_committed = match committed {
+            Ok(()) => true,
+            Err(error) if !classify::<DB>(&error).leaves_commit_unknown() => {
+                run.unsure = false;
+                return Err(Error::database::<DB>(error));
+            }
+            Err(source) => match run.settle_commit(&steps).await {
+                Some(true) => true,
+                Some(false) => {
+                    run.unsure = false;
+                    return Err(Error::database::<DB>(source));
+                }
+                None => return Err(Error::CommitUnknown { source }),
+            },
+        };
+        debug_assert!(is_committed);
+        run.unsure = false;
+        run.log = log;
+        Ok(result)
+    }
+}
+
+impl<DB: PhasedSql, R> Run<DB, R> {
+    /// A write that changes the steps: the log whole, and the last step that happened.
+    pub(crate) fn save_statement<'a>(&'a self, sql: &'static str, steps: &'a [u8], log: &'a Log) -> Statement<'a> {
+        let statement = Statement::new(sql).bind(steps).bind(log.last_done()).bind(self.owner.lease_ms());
+        self.owner.fence(statement)
+    }
+
+    /// Whether a commit whose reply was lost took effect. The renewal needs the row's lock, so it waits for a commit that is
+    /// still under way; what the record says after it is final.
+    async fn settle_commit(&self, steps: &[u8]) -> Option<bool> {
+        let renew = self.owner.fence(Statement::new(DB::RENEW).bind(self.owner.lease_ms()));
+        if self.owner.write(renew).await.ok()? != Ending::Applied {
+            return None;
+        }
+        let record = self.owner.record().await.ok()??;
+        self.owner.is_mine(&record).then(|| record.steps.as_deref() == Some(steps))
+    }
+
+    /// Why a step may not start: the request has expired, or the key is somebody else's.
+    pub(crate) async fn refused_start(&self) -> Error {
+        match self.owner.record().await {
+            Ok(Some(record)) if self.owner.is_mine(&record) => Error::RequestExpired,
+            Ok(_) => self.owner.superseded(),
+            Err(error) => error,
+        }
+    }
+}
+
+pub(crate) fn read<T: DeserializeOwned>(result: &serde_json::value::RawValue) -> Result<T, Error> {
+    serde_json::from_str(result.get()).map_err(|source| Error::Deserialize { source })
+}
+
+impl<DB: PhasedSql, R, T: fmt::Debug> fmt::Debug for Local<'_, DB, R, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(if matches!(self, Self::Todo(_)) { "Todo(…)" } else { "Done(…)" })
+    }
+}
+
+impl<DB: PhasedSql, R, T> fmt::Debug for LocalCall<'_, DB, R, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LocalCall").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<DB: PhasedSql, R, T> fmt::Debug for LocalStep<'_, DB, R, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LocalStep").field("name", &self.name).finish_non_exhaustive()
+    }
+}

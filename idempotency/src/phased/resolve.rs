@@ -1,0 +1,213 @@
+//! What an operator, or a reconciler, says of a key whose outcome is unknown.
+
+use std::time::Duration;
+
+use leastlock_core::{Statement, begin, commit};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sqlx::Pool;
+
+use crate::error::Error;
+use crate::key::{Key, Scope};
+use crate::phased::external::Failure;
+use crate::phased::failpoint::failpoint;
+use crate::phased::log::{FoundOut, Log};
+use crate::phased::record::{Record, State, millis};
+use crate::phased::settings::Phased;
+use crate::phased::sql::PhasedSql;
+use crate::phased::unknown::Unknown;
+
+/// What has been found out about a key whose outcome is unknown.
+#[derive(Debug, Clone)]
+pub struct Resolution(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    StepDone(Box<RawValue>),
+    StepFailed(Failure),
+    StepNotDone,
+    Completed(Vec<u8>),
+    Released,
+}
+
+/// What [`Phased::resolve`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "`Changed` means that nothing was resolved"]
+pub enum Resolved {
+    /// The resolution is in force, and written to the audit.
+    Applied,
+    /// The key is not any more as it was when it was listed: resolved, taken over or finished by somebody else. Nothing changed.
+    Changed,
+}
+
+impl Resolution {
+    /// The unknown step happened, and came to `result` (what the program would have given to
+    /// [`Attempt::done`](crate::phased::Attempt::done)). The key goes to the next claimant, who goes on behind the step.
+    ///
+    /// # Errors
+    /// [`Error::Serialize`] if the result cannot be written as JSON.
+    pub fn step_done<T: Serialize>(result: &T) -> Result<Self, Error> {
+        let result = serde_json::value::to_raw_value(result).map_err(|source| Error::Serialize { source })?;
+        Ok(Self(Kind::StepDone(result)))
+    }
+
+    /// The unknown step was refused for good, and had no effect. The key goes to the next claimant, who is told the reason.
+    #[must_use]
+    pub fn step_failed(reason: Failure) -> Self {
+        Self(Kind::StepFailed(reason))
+    }
+
+    /// The unknown step had no effect and can have none any more. The key goes to the next claimant, who makes the call.
+    #[must_use]
+    pub fn step_not_done() -> Self {
+        Self(Kind::StepNotDone)
+    }
+
+    /// The request is answered with `response`, whatever its steps say; every repeat gets it.
+    ///
+    /// # Errors
+    /// [`Error::Serialize`] if it cannot be written as JSON.
+    pub fn completed<R: Serialize>(response: &R) -> Result<Self, Error> {
+        let body = serde_json::to_vec(response).map_err(|source| Error::Serialize { source })?;
+        Ok(Self(Kind::Completed(body)))
+    }
+
+    /// Nothing has happened, or nothing is left of it: the key is free. A step that is then called again brings its provider the
+    /// same provider key as before.
+    #[must_use]
+    pub fn released() -> Self {
+        Self(Kind::Released)
+    }
+
+    /// As the audit has it.
+    fn name(&self) -> &'static str {
+        match self.0 {
+            Kind::StepDone(_) => "step-done",
+            Kind::StepFailed(_) => "step-failed",
+            Kind::StepNotDone => "step-not-done",
+            Kind::Completed(_) => "completed",
+            Kind::Released => "released",
+        }
+    }
+}
+
+impl Phased {
+    /// Lists keys whose outcome is unknown, the oldest first: held for longer than `older_than`, or left by an owner whose lease
+    /// has been over for longer than that. At most `limit`.
+    ///
+    /// A key of the second kind needs no operator if its requests are repeated: its next claimant goes on with it.
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn list_unknown<DB: PhasedSql>(
+        &self,
+        pool: &Pool<DB>,
+        older_than: Duration,
+        limit: u32,
+    ) -> Result<Vec<Unknown>, Error> {
+        let mut connection = pool.acquire().await.map_err(Error::database::<DB>)?;
+        let age = millis(older_than);
+        let list = Statement::new(DB::UNKNOWN).bind(age).bind(age).bind(i64::from(limit));
+        let rows = list.fetch_all::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
+        rows.iter().map(|row| unknown_of(row)).collect()
+    }
+
+    /// Puts a resolution in force, if the key is still as `unknown` says: from then on the owner before, should it still exist, is
+    /// superseded. `by` and `reason` go to the audit (`leastlock_idempotency_audit`) in the same transaction.
+    ///
+    /// # Errors
+    /// [`Error::Step`] if the resolution speaks of an unknown step and there is none, or says of a compensation that it failed.
+    /// [`Error::Unaccounted`] if `by` or `reason` is empty.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the resolution is in force with its audit, or neither is.
+    pub async fn resolve<DB: PhasedSql>(
+        &self,
+        pool: &Pool<DB>,
+        unknown: &Unknown,
+        resolution: Resolution,
+        by: &str,
+        reason: &str,
+    ) -> Result<Resolved, Error> {
+        if by.trim().is_empty() || reason.trim().is_empty() {
+            return Err(Error::Unaccounted);
+        }
+        let database = |source| Error::database::<DB>(source);
+        let key = &unknown.key;
+        let mut tx = begin(pool).await.map_err(database)?;
+        let lock = Statement::new(DB::LOCK).bind(key.scope().as_str()).bind(key.as_str());
+        let Some(row) = lock.fetch_optional::<DB>(&mut tx).await.map_err(database)? else {
+            return Ok(Resolved::Changed);
+        };
+        let record = Record::of(&row).map_err(database)?;
+        let is_unknown = match record.state {
+            State::Held => true,
+            State::Running => record.lease_is_over(),
+            State::Completed | State::Unanswered => false,
+        };
+        if !is_unknown || record.generation != unknown.generation {
+            return Ok(Resolved::Changed);
+        }
+        let outcome = resolution.name();
+        let mut log = Log::decode(record.steps.as_deref()).map_err(|source| Error::Step { source })?;
+        let step = log.open_step().map(|(_, name, _)| name.to_owned());
+        let changed = self.apply::<DB>(&mut tx, key, record.generation, &mut log, resolution).await?;
+        if changed == 0 {
+            return Ok(Resolved::Changed);
+        }
+        failpoint!("resolve-audit");
+        let audit = Statement::new(DB::AUDIT)
+            .bind(key.scope().as_str())
+            .bind(key.as_str())
+            .bind(record.generation)
+            .bind(step.as_deref())
+            .bind(outcome)
+            .bind(by)
+            .bind(reason);
+        audit.execute::<DB>(&mut tx).await.map_err(database)?;
+        commit(tx).await.map_err(Error::commit::<DB>)?;
+        Ok(Resolved::Applied)
+    }
+
+    async fn apply<DB: PhasedSql>(
+        &self,
+        connection: &mut DB::Connection,
+        key: &Key,
+        generation: i64,
+        log: &mut Log,
+        resolution: Resolution,
+    ) -> Result<u64, Error> {
+        let (scope, name) = (key.scope().as_str(), key.as_str());
+        let found_out = match resolution.0 {
+            Kind::StepDone(result) => FoundOut::Done(result),
+            Kind::StepFailed(failure) => FoundOut::Failed(failure.raw()?),
+            Kind::StepNotDone => FoundOut::NotDone,
+            Kind::Completed(body) => {
+                let settle = Statement::new(DB::SETTLE)
+                    .bind(None::<i64>)
+                    .bind(None::<&[u8]>)
+                    .bind(body.as_slice())
+                    .bind(millis(self.retention));
+                let settle = settle.bind(scope).bind(name).bind(generation);
+                return settle.execute::<DB>(connection).await.map_err(Error::database::<DB>);
+            }
+            Kind::Released => {
+                let forget = Statement::new(DB::FORGET).bind(scope).bind(name).bind(generation);
+                return forget.execute::<DB>(connection).await.map_err(Error::database::<DB>);
+            }
+        };
+        log.settle_open(found_out).map_err(|source| Error::Step { source })?;
+        let steps = log.encode(self.max_step_bytes).map_err(|source| Error::Step { source })?;
+        let reopen = Statement::new(DB::REOPEN).bind(steps.as_slice()).bind(log.last_done());
+        let reopen = reopen.bind(scope).bind(name).bind(generation);
+        reopen.execute::<DB>(connection).await.map_err(Error::database::<DB>)
+    }
+}
+
+/// From a row of a listing: the record, then scope and key.
+pub(crate) fn unknown_of<DB: PhasedSql>(row: &leastlock_core::Row<DB>) -> Result<Unknown, Error> {
+    let database = |source| Error::database::<DB>(source);
+    let scope = Scope::stored(row.text(13).map_err(database)?);
+    let key = Key::stored(scope, row.text(14).map_err(database)?);
+    Unknown::of(key, &Record::of(row).map_err(database)?)
+}
