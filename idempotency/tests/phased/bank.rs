@@ -22,12 +22,10 @@ pub(crate) enum Manner {
     Declines,
     /// Charges, and its answer is lost.
     ChargesInSilence,
-    /// The call is lost on its way.
-    HearsNothing,
 }
 
 /// A bank that charges once per key, or (not deduplicating) once per call.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Bank<DB: TestEngine> {
     pool: Pool<DB>,
     pub(crate) deduplicates: bool,
@@ -44,15 +42,17 @@ impl<DB: TestEngine> Bank<DB> {
         Self { pool, deduplicates: true }
     }
 
+    pub(crate) fn again(&self) -> Self {
+        Self { pool: self.pool.clone(), deduplicates: self.deduplicates }
+    }
+
     pub(crate) fn charging_every_call(&self) -> Self {
         Self { pool: self.pool.clone(), deduplicates: false }
     }
 
     pub(crate) async fn charge(&self, provider_key: &str, item: &str, manner: Manner) -> Heard {
-        match manner {
-            Manner::Declines => return Heard::Declined,
-            Manner::HearsNothing => return Heard::Nothing,
-            Manner::Answers | Manner::ChargesInSilence => {}
+        if manner == Manner::Declines {
+            return Heard::Declined;
         }
         let id =
             if self.deduplicates { provider_key.to_owned() } else { format!("{provider_key}-{}", fastrand::u64(..)) };
