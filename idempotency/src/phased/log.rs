@@ -3,7 +3,7 @@
 //! `waiting → started → done | failed`; a local step goes to done in one move. What is started is unknown until a definite word
 //! comes: it is never free to be run as new, and nothing goes on past it.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::phased::step_error::StepError;
@@ -40,8 +40,8 @@ struct Entry {
     progress: Progress,
     #[serde(default)]
     attempts: u32,
-    /// What it came to, or why it failed, as JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What it came to, or why it failed, as JSON, of which `null` is a result like any other.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
     outcome: Option<Box<RawValue>>,
     /// The step that undoes this one; its kind is known once it has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -360,6 +360,11 @@ impl Entry {
     fn new(name: &str, kind: Kind) -> Self {
         Self { name: name.to_owned(), kind, progress: Progress::Waiting, attempts: 0, outcome: None, undo: None }
     }
+}
+
+/// serde takes `null` for `None`.
+fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
 fn null() -> Box<RawValue> {

@@ -37,7 +37,7 @@ impl<DB: TestEngine> Bank<DB> {
         Self::at(database.pool.clone())
     }
 
-    /// The same bank, from another process.
+    /// The bank, from whatever process.
     pub(crate) fn at(pool: Pool<DB>) -> Self {
         Self { pool, deduplicates: true }
     }
@@ -63,6 +63,10 @@ impl<DB: TestEngine> Bank<DB> {
             Ok(_) => {}
             Err(error) if classify::<DB>(&error) == ErrorClass::UniqueViolation => {}
             Err(error) => panic!("the bank's ledger: {error}"),
+        }
+        if std::env::var("LEASTLOCK_FAILPOINT").is_ok_and(|point| point == "charged") {
+            leastlock_testkit::process::speak("at charged");
+            std::future::pending::<()>().await;
         }
         if manner == Manner::ChargesInSilence { Heard::Nothing } else { Heard::Receipt }
     }

@@ -1,15 +1,25 @@
 //! The phased mode: one suite, mounted on each engine, with the mistakes that it must catch.
-#![cfg(any(feature = "sqlite", feature = "postgres"))]
+#![cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 
 mod bank;
+mod cancelled;
+#[cfg(feature = "postgres")]
+mod cost;
 mod doubles;
+mod ends;
+#[cfg(feature = "failpoints")]
+mod killed;
+#[cfg(feature = "postgres")]
+mod lost;
 mod payer;
+mod sealed;
 mod steps;
 mod suite;
 mod unknown;
 
 leastlock_testkit::mount!(
     suite: i1_second_of_two_at_once_is_told_that_the_first_is_in_flight,
+    i1_of_many_claimants_at_once_one_runs_also_for_a_dead_owners_key,
     i2_late_owner_changes_nothing_and_is_told,
     i3_handler_that_changes_its_input_keeps_key_and_fingerprint,
     i4_failing_duplicate_leaves_the_owners_record,
@@ -27,15 +37,40 @@ mod step {
 
     leastlock_testkit::mount!(
         steps: i2_late_owner_can_neither_step_nor_renew_nor_end,
-        i10_lease_is_renewed_as_long_as_the_run_exists_and_no_longer,
         step_that_is_done_gives_its_result_and_is_not_run_again,
         compensations_run_in_reverse_and_go_on_after_a_crash,
+        write_that_arrives_after_a_later_one_is_refused,
+    );
+}
+
+mod end {
+    use crate::ends;
+
+    leastlock_testkit::mount!(
+        ends: i10_lease_is_renewed_as_long_as_the_run_exists_and_no_longer,
         end_that_would_forget_an_effect_is_refused,
         request_that_has_expired_starts_no_step_and_still_goes_back,
         sweep_leaves_what_is_not_finished,
         failure_keeps_its_reason_and_the_wait_its_bound,
         run_is_at_home_in_a_spawned_task,
+        modes_meet_in_one_record_and_neither_runs_the_others_request,
+        http_response_is_replayed_byte_for_byte,
     );
+}
+
+mod cancel {
+    use crate::cancelled;
+
+    leastlock_testkit::mount!(
+        cancelled: dropped_at_any_point_the_key_ends_with_one_effect,
+        run_whose_write_was_dropped_half_way_does_not_go_on,
+    );
+}
+
+mod seal {
+    use crate::sealed;
+
+    leastlock_testkit::mount!(sealed: sealed_steps_and_answers_are_read_by_their_cipher_only);
 }
 
 mod unknowns {
@@ -50,4 +85,62 @@ mod unknowns {
         reconciler_settles_what_the_provider_knows,
         reconcilers_share_the_asks_and_pause_between_them,
     );
+}
+
+#[cfg(feature = "postgres")]
+mod statements {
+    use crate::cost;
+
+    leastlock_testkit::mount!(cost on postgres: claim_step_and_end_cost_a_statement_each);
+}
+
+#[cfg(feature = "postgres")]
+mod replies {
+    use crate::lost;
+
+    leastlock_testkit::mount!(
+        lost on postgres: claim_whose_reply_was_lost_is_found_to_be_ones_own,
+        step_whose_commit_was_not_answered_is_settled_by_the_record,
+        write_whose_reply_was_lost_is_repeated_and_recognised,
+        claimant_that_waited_sees_the_step_that_was_committed_meanwhile
+    );
+}
+
+/// By hand instead of `mount!`: each engine has a child's part of its own.
+#[cfg(feature = "failpoints")]
+mod kill {
+    macro_rules! kill {
+        ($feature:literal, $engine:ident, $database:ident $(, $only:ident)?) => {
+            #[cfg(feature = $feature)]
+            mod $engine {
+                use leastlock_testkit::TestDatabase;
+                use leastlock_testkit::database::$database;
+
+                use crate::killed;
+
+                const ROLE: &str = concat!("kill::", $feature, "::child");
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn child() {
+                    killed::act::<$database>(ROLE).await;
+                }
+
+                kill!(case: $database: i18_killed_at_any_point_the_key_ends_with_one_effect);
+                kill!(case: $database: i18_bank_that_charges_every_call_is_never_called_twice_by_itself);
+                kill!(case: $database: i18_killed_in_its_end_the_key_is_where_it_was_or_at_that_end);
+                kill!(case: $database: i2_stopped_owner_comes_back_after_its_lease_and_is_superseded);
+                $(kill!(case: $database: $only);)?
+            }
+        };
+        (case: $database:ident: $case:ident) => {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                killed::$case(TestDatabase::<$database>::create().await, ROLE).await;
+            }
+        };
+    }
+
+    kill!("sqlite", sqlite, Sqlite);
+    kill!("postgres", postgres, Postgres, owner_stopped_before_a_commit_blocks_its_key_for_the_idle_bound);
+    kill!("mysql", mysql, MySql, owner_stopped_before_a_commit_blocks_its_key_for_the_idle_bound);
 }

@@ -6,6 +6,7 @@ use leastlock_core::{Backoff, Statement};
 use leastlock_idempotency::phased::{External, Hold, Local, Phased, PhasedBegin, PhasedSql, RetryWithSameKey, Run};
 use leastlock_idempotency::{Error, Fingerprint, Key, MIGRATIONS, Scope};
 use leastlock_testkit::database::sql;
+use leastlock_testkit::process::{hear, speak};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Pool;
 use tokio::sync::Barrier;
@@ -46,6 +47,9 @@ pub(crate) enum Fate<'a> {
     DiesAfterCharge,
     /// Waits for both sides of the barrier, all steps done and the answer not stored.
     Pauses(&'a Barrier),
+    /// The same, in a process of its own: until the parent says a line.
+    #[cfg_attr(not(feature = "failpoints"), expect(dead_code))]
+    Hears,
     /// Changes its own input before completing, as a handler that fills in defaults does.
     ChangesItsInput,
 }
@@ -144,6 +148,10 @@ impl Product {
         if let Fate::Pauses(barrier) = call.fate {
             barrier.wait().await;
             barrier.wait().await;
+        }
+        if matches!(call.fate, Fate::Hears) {
+            speak("all steps done");
+            let _ = hear();
         }
         run.complete(call.answer()).await.map(Told::Paid)
     }

@@ -68,8 +68,9 @@ fn undo_name(index: usize) -> &'static str {
     ["unreserve", "refund", "recall", "apologise"][index]
 }
 
+/// A result; some are `null`, as that of a step which has none.
 fn json(value: u32) -> Box<RawValue> {
-    to_raw_value(&value).expect("a number")
+    to_raw_value(&(value % 3 > 0).then_some(value)).expect("a number")
 }
 
 impl Walk {
@@ -226,7 +227,7 @@ impl Walk {
             for index in 0..STEPS {
                 let value = log.result_of(step_name(index)).map(RawValue::get);
                 let expected = match self.facts[index] {
-                    Fact::Done(value) => Some(value.to_string()),
+                    Fact::Done(value) => Some(json(value).get().to_owned()),
                     _ => None,
                 };
                 same("result", value, expected.as_deref())?;
