@@ -1,6 +1,8 @@
--- The phased mode: who owns a claim, until when its steps may start, why it is held, and when its provider is asked again.
+-- The phased mode: who owns a claim, how often its steps were written, until when they may start, why it is held, and when
+-- its provider is asked again.
 ALTER TABLE leastlock_idempotency
     ADD COLUMN owner_token   bytea,
+    ADD COLUMN step_seq      bigint NOT NULL DEFAULT 0,
     ADD COLUMN start_by      timestamptz,
     ADD COLUMN hold_reason   text,
     ADD COLUMN unknown_since timestamptz,

@@ -1,5 +1,7 @@
--- The phased mode: who owns a claim, until when its steps may start, why it is held, and when its provider is asked again.
+-- The phased mode: who owns a claim, how often its steps were written, until when they may start, why it is held, and when
+-- its provider is asked again.
 ALTER TABLE leastlock_idempotency ADD COLUMN owner_token   BLOB;
+ALTER TABLE leastlock_idempotency ADD COLUMN step_seq      INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE leastlock_idempotency ADD COLUMN start_by      INTEGER;
 ALTER TABLE leastlock_idempotency ADD COLUMN hold_reason   TEXT;
 ALTER TABLE leastlock_idempotency ADD COLUMN unknown_since INTEGER;

@@ -8,7 +8,7 @@ SET fingerprint = $1, state = 'running', owner_token = $2, generation = generati
     lease_until = clock_timestamp() + $3::bigint * interval '1 millisecond',
     start_by = clock_timestamp() + $4::bigint * interval '1 millisecond',
     recovery_point = NULL, step_data = NULL, response_status = NULL, response_headers = NULL, response_body = NULL,
-    hold_reason = NULL, unknown_since = NULL, asks = 0, ask_after = NULL,
+    step_seq = 0, hold_reason = NULL, unknown_since = NULL, asks = 0, ask_after = NULL,
     created_at = clock_timestamp(), expires_at = 'infinity'
 FROM limits
 WHERE scope = $5 AND idempotency_key = $6 AND expires_at <= clock_timestamp()

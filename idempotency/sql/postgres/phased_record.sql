@@ -6,6 +6,7 @@ SELECT state, fingerprint, generation, owner_token,
        (expires_at <= clock_timestamp())::int::bigint,
        hold_reason,
        (extract(epoch FROM start_by - clock_timestamp()) * 1000)::bigint,
-       greatest(0, (extract(epoch FROM clock_timestamp() - coalesce(unknown_since, lease_until)) * 1000)::bigint)
+       greatest(0, (extract(epoch FROM clock_timestamp() - coalesce(unknown_since, lease_until)) * 1000)::bigint),
+       step_seq
 FROM leastlock_idempotency
 WHERE scope = $1 AND idempotency_key = $2

@@ -7,7 +7,7 @@ SELECT state, fingerprint, generation, owner_token,
        hold_reason,
        (extract(epoch FROM start_by - clock_timestamp()) * 1000)::bigint,
        greatest(0, (extract(epoch FROM clock_timestamp() - coalesce(unknown_since, lease_until)) * 1000)::bigint),
-       scope, idempotency_key
+       step_seq, scope, idempotency_key
 FROM leastlock_idempotency
 WHERE (state = 'held' AND unknown_since <= clock_timestamp() - $1::bigint * interval '1 millisecond')
    OR (state = 'running' AND lease_until <= clock_timestamp() - $2::bigint * interval '1 millisecond')

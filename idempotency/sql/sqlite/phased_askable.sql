@@ -4,7 +4,7 @@ SELECT state, fingerprint, generation, owner_token, lease_until - now_ms,
        step_data, response_status, response_headers, response_body,
        expires_at <= now_ms, hold_reason, start_by - now_ms,
        max(0, now_ms - coalesce(unknown_since, lease_until)),
-       scope, idempotency_key, asks
+       step_seq, scope, idempotency_key, asks
 FROM leastlock_idempotency, (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now_ms)
 WHERE ((state = 'held' AND unknown_since <= now_ms - $1)
     OR (state = 'running' AND lease_until <= now_ms - $2))

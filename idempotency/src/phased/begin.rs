@@ -214,7 +214,8 @@ impl<DB: PhasedSql> Claim<'_, DB> {
         let log = Log::decode(steps).map_err(|source| Error::Step { source })?;
         let resumed_at = self.takes_over.then(|| log.recovery_point());
         let expires = taken.map_or(self.start_ms.is_some(), |record| record.start_left.is_some());
-        Ok(Run::new(owner, log, resumed_at, expires))
+        let step_seq = taken.map_or(0, |record| record.step_seq);
+        Ok(Run::new(owner, (log, step_seq), resumed_at, expires))
     }
 
     fn is_mine(&self, record: &Record) -> bool {

@@ -203,11 +203,10 @@ impl<'r, DB: PhasedSql, R, T> Attempt<'r, DB, R, T> {
         let expires = run.expires && matches!(at, At::Forward(_));
         let sql = if expires { DB::START } else { DB::SAVE };
         failpoint!("external-start");
-        if run.owner.write(run.save_statement(sql, &steps, &log)).await? != Ending::Applied {
+        if !run.write_steps(sql, &steps, log).await? {
             return Err(if expires { run.refused_start().await } else { run.owner.superseded() });
         }
         failpoint!("external-started");
-        run.log = log;
         Ok(External::Todo(Attempt {
             run,
             at,
@@ -291,8 +290,9 @@ impl<DB: PhasedSql, R, T: Serialize> Attempt<'_, DB, R, T> {
     /// It happened, and came to this, which is recorded and given back.
     ///
     /// # Errors
-    /// [`Error::Superseded`] if the key is somebody else's by now: that owner settles the step by its policy. After another
-    /// error the step is unknown until it is asked for again.
+    /// [`Error::Superseded`] if the key is somebody else's by now: that owner settles the step by its policy. After
+    /// [`Error::Step`] (the result is larger than `max_step_bytes`) or [`Error::Serialize`] the step is unknown, and may be asked for
+    /// again. After another error the run is of no more use, and the next claimant settles the step.
     ///
     /// # Cancel safety
     /// Dropped half-way, the result is recorded, or the step is unknown.
@@ -313,11 +313,27 @@ impl<DB: PhasedSql, R> Run<DB, R> {
         let mut log = self.log.clone();
         change(&mut log);
         let steps = log.encode(self.owner.settings.max_step_bytes).map_err(|source| Error::Step { source })?;
-        if self.owner.write(self.save_statement(DB::SAVE, &steps, &log)).await? != Ending::Applied {
-            return Err(self.owner.superseded());
+        if self.write_steps(DB::SAVE, &steps, log).await? { Ok(()) } else { Err(self.owner.superseded()) }
+    }
+
+    /// Writes the steps; `false` if nothing was written. Given up half-way, or not answered in the end, the run is of no more
+    /// use: what the record says is then known only to the next claimant.
+    async fn write_steps(&mut self, sql: &'static str, steps: &[u8], log: Log) -> Result<bool, Error> {
+        self.unsure = true;
+        let is_written = match self.owner.write(self.save_statement(sql, steps, &log)).await? {
+            Ending::Applied => true,
+            Ending::Refused => false,
+            // The sequence refuses what a try before has written.
+            Ending::MayHaveLanded => match self.owner.record().await? {
+                Some(record) => self.owner.is_mine(&record) && record.steps.as_deref() == Some(steps),
+                None => false,
+            },
+        };
+        self.unsure = false;
+        if is_written {
+            self.written(log);
         }
-        self.log = log;
-        Ok(())
+        Ok(is_written)
     }
 
     async fn hold_open<'r, T>(&'r mut self, because: &str) -> Result<External<'r, DB, R, T>, Error> {

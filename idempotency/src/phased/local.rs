@@ -168,8 +168,7 @@ impl<DB: PhasedSql, R, T: Serialize> LocalStep<'_, DB, R, T> {
             },
         };
         debug_assert!(is_committed);
-        run.unsure = false;
-        run.log = log;
+        run.written(log);
         Ok(result)
     }
 }
@@ -178,7 +177,13 @@ impl<DB: PhasedSql, R> Run<DB, R> {
     /// A write that changes the steps: the log whole, and the last step that happened.
     pub(crate) fn save_statement<'a>(&'a self, sql: &'static str, steps: &'a [u8], log: &'a Log) -> Statement<'a> {
         let statement = Statement::new(sql).bind(steps).bind(log.last_done()).bind(self.owner.lease_ms());
-        self.owner.fence(statement)
+        self.owner.fence(statement).bind(self.step_seq)
+    }
+
+    /// The log has been written.
+    pub(crate) fn written(&mut self, log: Log) {
+        (self.log, self.unsure) = (log, false);
+        self.step_seq += 1;
     }
 
     /// Whether a commit whose reply was lost took effect. The renewal needs the row's lock, so it waits for a commit that is

@@ -193,7 +193,7 @@ impl<DB: PhasedSql, I: Inquiry> Reconciler<DB, I> {
         let askable = askable.bind(i64::from(self.settings.max_asks)).bind(i64::from(self.settings.batch));
         let rows = askable.fetch_all::<DB>(&mut connection).await.map_err(database)?;
         let candidate = |row| {
-            let asks = u32::try_from(leastlock_core::Row::int(row, 15).map_err(database)?).unwrap_or(u32::MAX);
+            let asks = u32::try_from(leastlock_core::Row::int(row, 16).map_err(database)?).unwrap_or(u32::MAX);
             Ok((unknown_of::<DB>(row)?, asks))
         };
         rows.iter().map(candidate).collect()

@@ -37,6 +37,8 @@ pub(crate) struct Record {
     pub(crate) start_left: Option<Duration>,
     /// How long it has been held, or its lease over.
     pub(crate) unknown_for: Duration,
+    /// How often its steps were written.
+    pub(crate) step_seq: i64,
 }
 
 impl Record {
@@ -69,6 +71,7 @@ impl Record {
             hold_reason: row.optional_text(10)?,
             start_left: left(11)?,
             unknown_for: left(12)?.unwrap_or_default(),
+            step_seq: row.int(13)?,
         })
     }
 

@@ -207,7 +207,7 @@ impl Phased {
 /// From a row of a listing: the record, then scope and key.
 pub(crate) fn unknown_of<DB: PhasedSql>(row: &leastlock_core::Row<DB>) -> Result<Unknown, Error> {
     let database = |source| Error::database::<DB>(source);
-    let scope = Scope::stored(row.text(13).map_err(database)?);
-    let key = Key::stored(scope, row.text(14).map_err(database)?);
+    let scope = Scope::stored(row.text(14).map_err(database)?);
+    let key = Key::stored(scope, row.text(15).map_err(database)?);
     Unknown::of(key, &Record::of(row).map_err(database)?)
 }

@@ -35,7 +35,9 @@ pub struct Run<DB: PhasedSql, R> {
     pub(crate) expires: bool,
     /// Whether a policy has held the key meanwhile.
     held: bool,
-    /// Whether a commit is under way, or was not answered: then this process does not know the log.
+    /// How often the steps were written.
+    pub(crate) step_seq: i64,
+    /// Whether a write of the steps is under way, or was given up: then this process does not know the log.
     pub(crate) unsure: bool,
     resumed_at: Option<RecoveryPoint>,
     renewal: Option<DropGuard>,
@@ -43,10 +45,15 @@ pub struct Run<DB: PhasedSql, R> {
 }
 
 impl<DB: PhasedSql, R> Run<DB, R> {
-    pub(crate) fn new(owner: Owner<DB>, log: Log, resumed_at: Option<RecoveryPoint>, expires: bool) -> Self {
+    pub(crate) fn new(
+        owner: Owner<DB>,
+        (log, step_seq): (Log, i64),
+        resumed_at: Option<RecoveryPoint>,
+        expires: bool,
+    ) -> Self {
         let owner = Arc::new(owner);
         let renewal = owner.settings.renewed.then(|| renewal::start(Arc::clone(&owner)));
-        Self { owner, log, expires, held: false, unsure: false, resumed_at, renewal, response: PhantomData }
+        Self { owner, log, expires, held: false, step_seq, unsure: false, resumed_at, renewal, response: PhantomData }
     }
 
     /// The key.

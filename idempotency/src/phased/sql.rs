@@ -24,7 +24,7 @@ pub trait PhasedSql: Dialect {
     const TAKE_OVER: &'static str;
     /// Lease in ms, fence.
     const RENEW: &'static str;
-    /// Steps, recovery point or NULL, lease in ms, fence.
+    /// Steps, recovery point or NULL, lease in ms, fence, the number of writes of steps before.
     const SAVE: &'static str;
     /// As [`SAVE`](Self::SAVE), and changes nothing once the request has expired.
     const START: &'static str;

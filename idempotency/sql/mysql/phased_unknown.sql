@@ -1,0 +1,15 @@
+-- Lock: none. What is listed may have changed by the time it is read; a resolution looks again, with the row locked.
+-- The index on the state serves it, however many finished records there are. Columns as in phased_record.sql.
+SELECT state, fingerprint, generation, owner_token,
+       TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), lease_until) DIV 1000,
+       step_data, CAST(response_status AS SIGNED), response_headers, response_body,
+       CAST(expires_at <= UTC_TIMESTAMP(6) AS SIGNED),
+       hold_reason,
+       TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), start_by) DIV 1000,
+       GREATEST(0, TIMESTAMPDIFF(MICROSECOND, COALESCE(unknown_since, lease_until), UTC_TIMESTAMP(6)) DIV 1000),
+       step_seq, scope, idempotency_key
+FROM leastlock_idempotency
+WHERE (state = 'held' AND unknown_since <= UTC_TIMESTAMP(6) - INTERVAL ? * 1000 MICROSECOND)
+   OR (state = 'running' AND lease_until <= UTC_TIMESTAMP(6) - INTERVAL ? * 1000 MICROSECOND)
+ORDER BY COALESCE(unknown_since, lease_until)
+LIMIT ?
