@@ -106,6 +106,17 @@ impl Walk {
                 same("turning back", turned, may)?;
                 self.is_back |= may;
             }
+            // A compensation that is done is not run again.
+            Op::Repeat if self.is_back => {
+                for index in 0..STEPS {
+                    if let Fact::Done(value) = self.undone[index] {
+                        let kind = if index % 2 == 0 { Kind::Local } else { Kind::External };
+                        let found = self.log.find(Call { name: undo_name(index), kind, undo: None }, MAX_STEPS);
+                        let is_done = matches!(&found, Ok(Found::Done(result)) if result.get() == json(value).get());
+                        same("a compensation that is done", is_done, true)?;
+                    }
+                }
+            }
             Op::Repeat if self.position > 0 => {
                 let found = self.log.find(self.call(self.position - 1), MAX_STEPS);
                 same("a name used again is refused", found.is_err(), true)?;

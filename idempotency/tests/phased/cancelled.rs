@@ -1,0 +1,82 @@
+//! Futures that are dropped at every point at which they wait, as when a client hangs up.
+
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use leastlock_idempotency::phased::PhasedSql;
+use leastlock_testkit::{TestDatabase, TestEngine};
+
+use crate::bank::{Bank, Manner, charges};
+use crate::doubles::{Mistake, Naive};
+use crate::payer::{Call, Payer, Product, Told, clear, effects, end_leases, tables};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Polls `work` at most `polls` times, and drops it then; what it came to, if it came to its end.
+async fn dropped_after<T>(polls: u32, work: impl Future<Output = T>) -> Option<T> {
+    let (mut work, mut polled) = (pin!(work), 0);
+    std::future::poll_fn(|context| {
+        if polled == polls {
+            return Poll::Ready(None);
+        }
+        polled += 1;
+        work.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+/// Lets leases be over, and pays until the key is at its end.
+async fn settle<DB: TestEngine + PhasedSql>(
+    (database, bank): (&TestDatabase<DB>, &Bank<DB>),
+    payer: &impl Payer<DB>,
+    call: Call<'_>,
+) -> Told {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        end_leases(database).await;
+        match payer.pay(&database.pool, bank, call).await {
+            Told::InFlight | Told::Superseded => assert!(Instant::now() < until, "the key is still in flight"),
+            told => return told,
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) async fn dropped_at_any_point_the_key_ends_with_one_effect<DB: TestEngine + PhasedSql>(
+    database: TestDatabase<DB>,
+) {
+    let (database, bank) = tables(database).await;
+    let product = Product::retrying();
+    for manner in [Manner::Answers, Manner::Declines] {
+        let expected = if manner == Manner::Answers { (1, 1) } else { (0, 0) };
+        for polls in 0.. {
+            clear(&database).await;
+            let call = Call::new("k1", "lamp").at(manner);
+            let told = dropped_after(polls, product.pay(&database.pool, &bank, call)).await;
+            let after = settle((&database, &bank), &product, call.by("b")).await;
+            assert!(matches!(after, Told::Paid(_) | Told::Replayed(_)), "dropped after {polls} polls: {after:?}");
+            let found = (effects(&database).await, charges(&database).await);
+            assert_eq!(found, expected, "dropped after {polls} polls");
+            if let Some(Told::Paid(answer)) = told {
+                assert_eq!(after, Told::Replayed(answer));
+                assert!(polls > 5, "it was dropped on its way");
+                break;
+            }
+        }
+    }
+    // The double: its effect and its record are two transactions, and it begins anew.
+    let naive = Naive(Mistake::BeginsAnew);
+    let mut most = 0;
+    for polls in 0..PATIENCE.as_secs() as u32 * 10 {
+        clear(&database).await;
+        let call = Call::new("k1", "lamp");
+        let told = dropped_after(polls, naive.pay(&database.pool, &bank, call)).await;
+        settle((&database, &bank), &naive, call.by("b")).await;
+        most = most.max(effects(&database).await);
+        if told.is_some() {
+            break;
+        }
+    }
+    assert_eq!(most, 2, "the double must be seen to run twice");
+}
