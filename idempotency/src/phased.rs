@@ -97,6 +97,7 @@
 //! The [transactional mode](crate::Keys) and this one share the records: an answer of either is replayed by both. A key at
 //! work or held here is [`Error::Phased`](crate::Error::Phased) there; a unit at work there is [`PhasedBegin::InFlight`] here.
 
+mod attempt;
 mod begin;
 mod compensation;
 mod external;
@@ -116,8 +117,9 @@ mod sql;
 mod step_error;
 mod unknown;
 
+pub use crate::phased::attempt::Attempt;
 pub use crate::phased::begin::PhasedBegin;
-pub use crate::phased::external::{Attempt, External, ExternalCall, Failure};
+pub use crate::phased::external::{External, ExternalCall, Failure};
 pub use crate::phased::local::{Local, LocalCall, LocalStep};
 pub use crate::phased::log::RecoveryPoint;
 pub use crate::phased::policy::{Decision, Hold, Policy, Reconcile, RetryWithSameKey, Verdict};

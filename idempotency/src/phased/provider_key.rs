@@ -34,7 +34,8 @@ impl ProviderKey {
             digest.update((part.len() as u64).to_be_bytes());
             digest.update(part.as_bytes());
         }
-        Self(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        let hex = |digits: String, byte: &u8| digits + &format!("{byte:02x}");
+        Self(digest.finalize().iter().fold(String::with_capacity(64), hex))
     }
 
     /// The key, as it is sent.

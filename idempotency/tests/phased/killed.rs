@@ -49,7 +49,7 @@ const BACK: [&str; 11] = [
 ];
 
 /// Runs `action` in a child of its own and kills it at `point`.
-async fn kill_at<DB: TestEngine>(database: &TestDatabase<DB>, role: &str, action: &str, point: &str) {
+fn kill_at<DB: TestEngine>(database: &TestDatabase<DB>, role: &str, action: &str, point: &str) {
     let envs = [("DATABASE", database.url.as_str()), ("ACTION", action), ("LEASTLOCK_FAILPOINT", point)];
     let mut child = Child::rerun(role, &envs);
     child.line_containing(&format!("at {}", point.split(':').next().unwrap_or_default()), PATIENCE);
@@ -82,7 +82,7 @@ pub(crate) async fn i18_killed_at_any_point_the_key_ends_with_one_effect<DB: Tes
     let product = Product::retrying();
     for point in FORWARD {
         clear(&database).await;
-        kill_at(&database, role, "pay", point).await;
+        kill_at(&database, role, "pay", point);
         let call = Call::new("k1", "lamp").by("b");
         let told = next(&database, &bank, &product, call).await;
         // The dead one had told its client only at the last point.
@@ -93,7 +93,7 @@ pub(crate) async fn i18_killed_at_any_point_the_key_ends_with_one_effect<DB: Tes
     }
     for point in BACK {
         clear(&database).await;
-        kill_at(&database, role, "decline", point).await;
+        kill_at(&database, role, "decline", point);
         let call = Call::new("k1", "lamp").by("b").at(Manner::Declines);
         let declined = "declined lamp".to_owned();
         let told = next(&database, &bank, &product, call).await;
@@ -103,16 +103,16 @@ pub(crate) async fn i18_killed_at_any_point_the_key_ends_with_one_effect<DB: Tes
     }
     // Of two deaths in a row, the second in the moment of taking over.
     clear(&database).await;
-    kill_at(&database, role, "pay", "charged").await;
+    kill_at(&database, role, "pay", "charged");
     end_leases(&database).await;
-    kill_at(&database, role, "pay", "taken-over").await;
+    kill_at(&database, role, "pay", "taken-over");
     let call = Call::new("k1", "lamp").by("b");
     assert_eq!(next(&database, &bank, &product, call).await, Told::Paid(call.answer()));
     assert_eq!((effects(&database).await, charges(&database).await), (1, 1));
 
     // The double begins at the first step again.
     clear(&database).await;
-    kill_at(&database, role, "naive", "charged").await;
+    kill_at(&database, role, "naive", "charged");
     next(&database, &bank, &Naive(Mistake::BeginsAnew), call).await;
     assert_eq!(effects(&database).await, 2, "the double must be seen to run twice");
 }
@@ -125,7 +125,7 @@ pub(crate) async fn i18_bank_that_charges_every_call_is_never_called_twice_by_it
     let (bank, product) = (bank.charging_every_call(), Product::holding());
     for point in FORWARD {
         clear(&database).await;
-        kill_at(&database, role, "pay-once", point).await;
+        kill_at(&database, role, "pay-once", point);
         let call = Call::new("k1", "lamp").by("b");
         let mut told = next(&database, &bank, &product, call).await;
         let is_unknown = ["external-started", "charged", "external-record"].contains(&point);
@@ -148,7 +148,7 @@ pub(crate) async fn i18_bank_that_charges_every_call_is_never_called_twice_by_it
     }
     // The double frees what is unknown.
     clear(&database).await;
-    kill_at(&database, role, "pay-once", "charged").await;
+    kill_at(&database, role, "pay-once", "charged");
     database.execute("DELETE FROM leastlock_idempotency").await;
     next(&database, &bank, &product, Call::new("k1", "lamp").by("b")).await;
     assert_eq!(charges(&database).await, 2, "the double must be seen to charge twice");
@@ -162,7 +162,7 @@ pub(crate) async fn i18_killed_in_its_end_the_key_is_where_it_was_or_at_that_end
     let phased = Product::retrying().phased;
     for (action, point) in [("hold", "hold"), ("hold", "held"), ("release", "release"), ("release", "released")] {
         clear(&database).await;
-        kill_at(&database, role, action, point).await;
+        kill_at(&database, role, action, point);
         end_leases(&database).await;
         let key = key(&Call::new("k1", "lamp"));
         let begun = phased.begin::<DB, String>(&database.pool, &key, &fingerprint("lamp")).await.unwrap();
@@ -175,8 +175,8 @@ pub(crate) async fn i18_killed_in_its_end_the_key_is_where_it_was_or_at_that_end
     }
     // In the middle of a resolution: neither the resolution nor its audit.
     clear(&database).await;
-    kill_at(&database, role, "hold", "held").await;
-    kill_at(&database, role, "resolve", "resolve-audit").await;
+    kill_at(&database, role, "hold", "held");
+    kill_at(&database, role, "resolve", "resolve-audit");
     assert_eq!(database.int("SELECT count(*) FROM leastlock_idempotency_audit").await, 0);
     let key = key(&Call::new("k1", "lamp"));
     let begun = phased.begin::<DB, String>(&database.pool, &key, &fingerprint("lamp")).await.unwrap();

@@ -70,7 +70,7 @@ fn undo_name(index: usize) -> &'static str {
 
 /// A result; some are `null`, as that of a step which has none.
 fn json(value: u32) -> Box<RawValue> {
-    to_raw_value(&(value % 3 > 0).then_some(value)).expect("a number")
+    to_raw_value(&(!value.is_multiple_of(3)).then_some(value)).expect("a number")
 }
 
 impl Walk {
@@ -121,7 +121,6 @@ impl Walk {
                 let found = self.log.find(self.call(self.position - 1), MAX_STEPS);
                 same("a name used again is refused", found.is_err(), true)?;
             }
-            Op::Repeat => {}
             // Whoever takes over walks the settled steps again, also on the way back.
             Op::Step(out) if self.is_back && self.is_settled() => {
                 self.step(At::Forward(self.position), self.call(self.position), out)?;
@@ -135,9 +134,9 @@ impl Walk {
                 }
             }
             Op::Step(out) if self.position < STEPS => {
-                self.step(At::Forward(self.position), self.call(self.position), out)?
+                self.step(At::Forward(self.position), self.call(self.position), out)?;
             }
-            Op::Step(_) => {}
+            Op::Repeat | Op::Step(_) => {}
         }
         self.judge()
     }
@@ -248,6 +247,7 @@ impl Walk {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "both are values made for the comparison")]
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), String> {
     if found == expected { Ok(()) } else { Err(format!("{what}: the log says {found:?}, the facts {expected:?}")) }
 }
