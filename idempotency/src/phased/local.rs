@@ -68,6 +68,9 @@ impl<DB: PhasedSql, R> Run<DB, R> {
     /// A step whose effect is in the database. It is committed together with its record, under the condition that the key is
     /// still this run's: a late owner's transaction does not commit.
     ///
+    /// Do not wait for others inside of it: PostgreSQL ends a transaction that idles for 10 s, MariaDB after the lease. The pool
+    /// needs a connection more than there are local steps at once, for the renewal of their leases.
+    ///
     /// Names are stable: whoever takes the key over asks for the same steps in the same order, and gets the result of those
     /// that were done. A step behind them may be added in a new version, none put between.
     ///

@@ -16,6 +16,11 @@ use crate::phased::record::{Record, State, millis};
 use crate::phased::settings::Phased;
 use crate::phased::sql::PhasedSql;
 use crate::phased::unknown::Unknown;
+use crate::response::{Response, ResponseParts};
+
+/// Longest name of who resolves, and longest reason, in bytes: the audit keeps both whole.
+const MAX_BY_BYTES: usize = 255;
+const MAX_REASON_BYTES: usize = 4000;
 
 /// What has been found out about a key whose outcome is unknown.
 #[derive(Debug, Clone)]
@@ -26,8 +31,9 @@ enum Kind {
     StepDone(Box<RawValue>),
     StepFailed(Failure),
     StepNotDone,
-    Completed(Vec<u8>),
+    Completed(ResponseParts),
     Released,
+    Resumed,
 }
 
 /// What [`Phased::resolve`] came to.
@@ -47,7 +53,8 @@ impl Resolution {
     /// # Errors
     /// [`Error::Serialize`] if the result cannot be written as JSON.
     pub fn step_done<T: Serialize>(result: &T) -> Result<Self, Error> {
-        let result = serde_json::value::to_raw_value(result).map_err(|source| Error::Serialize { source })?;
+        let result =
+            serde_json::value::to_raw_value(result).map_err(|source| Error::Serialize { source: source.into() })?;
         Ok(Self(Kind::StepDone(result)))
     }
 
@@ -66,17 +73,24 @@ impl Resolution {
     /// The request is answered with `response`, whatever its steps say; every repeat gets it.
     ///
     /// # Errors
-    /// [`Error::Serialize`] if it cannot be written as JSON.
-    pub fn completed<R: Serialize>(response: &R) -> Result<Self, Error> {
-        let body = serde_json::to_vec(response).map_err(|source| Error::Serialize { source })?;
-        Ok(Self(Kind::Completed(body)))
+    /// [`Error::Serialize`] if it cannot be written.
+    pub fn completed<R: Response>(response: &R) -> Result<Self, Error> {
+        let parts = response.to_parts().map_err(|source| Error::Serialize { source })?;
+        Ok(Self(Kind::Completed(parts)))
     }
 
-    /// Nothing has happened, or nothing is left of it: the key is free. A step that is then called again brings its provider the
-    /// same provider key as before.
+    /// Nothing has happened, or nothing is left of it: the key is free, and what is recorded of its steps is forgotten. A step
+    /// that is then called again brings its provider the same provider key as before.
     #[must_use]
     pub fn released() -> Self {
         Self(Kind::Released)
+    }
+
+    /// The key goes to the next claimant as it is, at its recovery point: for one that was held for a reason that is no more. A step
+    /// whose outcome is unknown stays unknown, and its policy decides.
+    #[must_use]
+    pub fn resumed() -> Self {
+        Self(Kind::Resumed)
     }
 
     /// As the audit has it.
@@ -87,6 +101,7 @@ impl Resolution {
             Kind::StepNotDone => "step-not-done",
             Kind::Completed(_) => "completed",
             Kind::Released => "released",
+            Kind::Resumed => "resumed",
         }
     }
 }
@@ -109,7 +124,7 @@ impl Phased {
         let age = millis(older_than);
         let list = Statement::new(DB::UNKNOWN).bind(age).bind(age).bind(i64::from(limit));
         let rows = list.fetch_all::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
-        rows.iter().map(|row| unknown_of(row)).collect()
+        rows.iter().map(|row| self.unknown_of(row)).collect()
     }
 
     /// Puts a resolution in force, if the key is still as `unknown` says: from then on the owner before, should it still exist, is
@@ -117,7 +132,7 @@ impl Phased {
     ///
     /// # Errors
     /// [`Error::Step`] if the resolution speaks of an unknown step and there is none, or says of a compensation that it failed.
-    /// [`Error::Unaccounted`] if `by` or `reason` is empty.
+    /// [`Error::Unaccounted`] if `by` or `reason` is empty, or longer than 255 and 4,000 bytes.
     ///
     /// # Cancel safety
     /// Dropped half-way, the resolution is in force with its audit, or neither is.
@@ -129,8 +144,10 @@ impl Phased {
         by: &str,
         reason: &str,
     ) -> Result<Resolved, Error> {
-        if by.trim().is_empty() || reason.trim().is_empty() {
-            return Err(Error::Unaccounted);
+        for (text, limit) in [(by, MAX_BY_BYTES), (reason, MAX_REASON_BYTES)] {
+            if text.trim().is_empty() || text.len() > limit {
+                return Err(Error::Unaccounted);
+            }
         }
         let database = |source| Error::database::<DB>(source);
         let key = &unknown.key;
@@ -149,7 +166,7 @@ impl Phased {
             return Ok(Resolved::Changed);
         }
         let outcome = resolution.name();
-        let mut log = Log::decode(record.steps.as_deref()).map_err(|source| Error::Step { source })?;
+        let mut log = self.decode_steps(key, record.steps.as_deref())?;
         let step = log.open_step().map(|(_, name, _)| name.to_owned());
         let changed = self.apply::<DB>(&mut tx, key, record.generation, &mut log, resolution).await?;
         if changed == 0 {
@@ -179,15 +196,13 @@ impl Phased {
     ) -> Result<u64, Error> {
         let (scope, name) = (key.scope().as_str(), key.as_str());
         let found_out = match resolution.0 {
-            Kind::StepDone(result) => FoundOut::Done(result),
-            Kind::StepFailed(failure) => FoundOut::Failed(failure.raw()?),
-            Kind::StepNotDone => FoundOut::NotDone,
-            Kind::Completed(body) => {
-                let settle = Statement::new(DB::SETTLE)
-                    .bind(None::<i64>)
-                    .bind(None::<&[u8]>)
-                    .bind(body.as_slice())
-                    .bind(millis(self.retention));
+            Kind::StepDone(result) => Some(FoundOut::Done(result)),
+            Kind::StepFailed(failure) => Some(FoundOut::Failed(failure.raw()?)),
+            Kind::StepNotDone => Some(FoundOut::NotDone),
+            Kind::Resumed => None,
+            Kind::Completed(parts) => {
+                let parts = self.sealing.seal(key, parts)?;
+                let settle = parts.bind(Statement::new(DB::SETTLE)).bind(millis(self.retention));
                 let settle = settle.bind(scope).bind(name).bind(generation);
                 return settle.execute::<DB>(connection).await.map_err(Error::database::<DB>);
             }
@@ -196,18 +211,20 @@ impl Phased {
                 return forget.execute::<DB>(connection).await.map_err(Error::database::<DB>);
             }
         };
-        log.settle_open(found_out).map_err(|source| Error::Step { source })?;
-        let steps = log.encode(self.max_step_bytes).map_err(|source| Error::Step { source })?;
+        if let Some(found_out) = found_out {
+            log.settle_open(found_out).map_err(|source| Error::Step { source })?;
+        }
+        let steps = self.encode_steps(key, log)?;
         let reopen = Statement::new(DB::REOPEN).bind(steps.as_slice()).bind(log.last_done());
         let reopen = reopen.bind(scope).bind(name).bind(generation);
         reopen.execute::<DB>(connection).await.map_err(Error::database::<DB>)
     }
-}
 
-/// From a row of a listing: the record, then scope and key.
-pub(crate) fn unknown_of<DB: PhasedSql>(row: &leastlock_core::Row<DB>) -> Result<Unknown, Error> {
-    let database = |source| Error::database::<DB>(source);
-    let scope = Scope::stored(row.text(14).map_err(database)?);
-    let key = Key::stored(scope, row.text(15).map_err(database)?);
-    Unknown::of(key, &Record::of(row).map_err(database)?)
+    /// From a row of a listing: the record, then scope and key.
+    pub(crate) fn unknown_of<DB: PhasedSql>(&self, row: &leastlock_core::Row<DB>) -> Result<Unknown, Error> {
+        let database = |source| Error::database::<DB>(source);
+        let scope = Scope::stored(row.text(14).map_err(database)?);
+        let key = Key::stored(scope, row.text(15).map_err(database)?);
+        self.unknown(key, &Record::of(row).map_err(database)?)
+    }
 }

@@ -151,6 +151,7 @@ pub(crate) async fn resolution_is_in_force_with_its_audit_or_not_at_all<DB: Test
         ("k3", Resolution::step_failed(Failure::of(&"declined").unwrap()), "failed"),
         ("k4", Resolution::completed(&"paid by hand").unwrap(), "replay"),
         ("k5", Resolution::released(), "fresh"),
+        ("k6", Resolution::resumed(), "held"),
     ];
     for (item, resolution, expected) in outcomes {
         let unknown = hold(&database, &bank, item).await;
@@ -183,7 +184,11 @@ pub(crate) async fn resolution_is_in_force_with_its_audit_or_not_at_all<DB: Test
     let mut connection = pool.acquire().await.unwrap();
     let rows = audit.fetch_all::<DB>(&mut connection).await.unwrap();
     let outcomes: Vec<_> = rows.iter().map(|row| row.text(0).unwrap()).collect();
-    assert_eq!(outcomes, ["step-done", "step-not-done", "step-failed", "completed", "released"], "one row each");
+    assert_eq!(
+        outcomes,
+        ["step-done", "step-not-done", "step-failed", "completed", "released", "resumed"],
+        "one row each"
+    );
     assert_eq!(rows[0].text(1).unwrap(), "charge");
     assert_eq!(rows[0].text(2).unwrap() + ": " + &rows[0].text(3).unwrap(), "ops: seen in the bank's console");
 }
