@@ -1,8 +1,9 @@
 //! Replies that are lost: a time-out is not an answer, and what was written is found.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use leastlock_idempotency::phased::{External, Hold, Local, PhasedBegin, RecoveryPoint, Run};
+use leastlock_core::Statement;
+use leastlock_idempotency::phased::{External, Hold, Local, PhasedBegin, PhasedSql, RecoveryPoint, Run};
 use leastlock_testkit::proxy::{FaultProxy, Then, postgres};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::{Pool, Postgres};
@@ -130,4 +131,41 @@ pub(crate) async fn write_whose_reply_was_lost_is_repeated_and_recognised(databa
         assert!(is_right, "{end}: {repeat:?}");
     }
     assert_eq!(charges(&database).await, 1);
+}
+
+pub(crate) async fn claimant_that_waited_sees_the_step_that_was_committed_meanwhile(database: TestDatabase<Postgres>) {
+    let (database, _bank) = tables(database).await;
+    let pool = &database.pool;
+    // The steps, as the owner is about to write them.
+    let mut model = first(pool, "model").await;
+    let Local::Todo(step) = model.local::<u32>("reserve").await.unwrap() else { panic!("to be done") };
+    step.done(7).await.unwrap();
+    let steps = "SELECT step_data FROM leastlock_idempotency WHERE idempotency_key = 'model'";
+    let steps: Vec<u8> = sqlx::query_scalar(steps).fetch_one(pool).await.unwrap();
+
+    let owner = first(pool, "k1").await;
+    end_leases(&database).await;
+    let mut tx = pool.begin().await.unwrap();
+    let token = "SELECT owner_token FROM leastlock_idempotency WHERE idempotency_key = 'k1'";
+    let token: Vec<u8> = sqlx::query_scalar(token).fetch_one(pool).await.unwrap();
+    let write = Statement::new(Postgres::SAVE).bind(steps.as_slice()).bind("reserve").bind(-1_000);
+    let (scope, seq) = ("//pay", 0);
+    let write = write.bind(scope).bind("k1").bind(owner.generation()).bind(token.as_slice()).bind(seq);
+    assert_eq!(write.execute::<Postgres>(&mut tx).await.unwrap(), 1, "written, its lease over again, not committed");
+
+    let claimant = tokio::spawn({
+        let pool = pool.clone();
+        async move { begin(&pool, "k1").await }
+    });
+    let until = Instant::now() + LIMIT;
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while sqlx::query_scalar::<_, i64>(waits).fetch_one(pool).await.unwrap() == 0 {
+        assert!(Instant::now() < until && !claimant.is_finished(), "the claimant waits for the row");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tx.commit().await.unwrap();
+    let PhasedBegin::First(mut run) = claimant.await.unwrap() else { panic!("it takes over") };
+    assert_eq!(run.resumed_at(), Some(&RecoveryPoint::After { step: "reserve".to_owned() }));
+    let reserve = run.local::<u32>("reserve").await.unwrap();
+    assert!(matches!(reserve, Local::Done(7)), "what it read before it waited is not what it goes by: {reserve:?}");
 }

@@ -51,6 +51,45 @@ pub(crate) async fn i1_second_of_two_at_once_is_told_that_the_first_is_in_flight
     assert_eq!(overlapping(world, &hasty, false, other).await, (Told::Superseded, paid(other)), "the double runs both");
 }
 
+pub(crate) async fn i1_of_many_claimants_at_once_one_runs_also_for_a_dead_owners_key<DB: TestEngine + PhasedSql>(
+    database: TestDatabase<DB>,
+) {
+    /// How many of sixteen at once paid, and how many were neither that nor told to wait nor answered.
+    async fn storm<DB: TestEngine>(
+        (database, bank): (&TestDatabase<DB>, &Bank<DB>),
+        payer: &impl Payer<DB>,
+    ) -> (usize, usize) {
+        let names: Vec<_> = (0..16).map(|number| format!("claimant-{number}")).collect();
+        let pay = |name| payer.pay(&database.pool, bank, Call::new("k1", "lamp").by(name));
+        let told = futures_util::future::join_all(names.iter().map(|name| pay(name))).await;
+        let count = |is: fn(&Told) -> bool| told.iter().filter(|told| is(told)).count();
+        let expected = count(|told| matches!(told, Told::Paid(_) | Told::Replayed(_) | Told::InFlight));
+        (count(|told| matches!(told, Told::Paid(_))), told.len() - expected)
+    }
+    let (database, bank) = tables(database).await;
+    let world = (&database, &bank);
+    assert_eq!(storm(world, &Product::retrying()).await, (1, 0));
+    assert_eq!((effects(&database).await, charges(&database).await), (1, 1));
+    clear(&database).await;
+    let dies = Call::new("k1", "lamp").that(Fate::DiesAfterCharge);
+    assert_eq!(Product::retrying().pay(&database.pool, &bank, dies).await, Told::Died);
+    end_leases(&database).await;
+    assert_eq!(storm(world, &Product::retrying()).await, (1, 0));
+    assert_eq!((effects(&database).await, charges(&database).await), (1, 1));
+
+    // The double looks whether the lease is over, and then takes it without looking again: one after the other does.
+    clear(&database).await;
+    assert_eq!(Naive(Mistake::BeginsAnew).pay(&database.pool, &bank, dies).await, Told::Died);
+    let mut most = 0;
+    for _ in 0..20 {
+        end_leases(&database).await;
+        storm(world, &Naive(Mistake::BeginsAnew)).await;
+        most = most.max(effects(&database).await);
+        database.execute("UPDATE leastlock_idempotency SET state = 'running', lease_until = created_at").await;
+    }
+    assert!(most > 2, "the double must be seen to run several at once: {most}");
+}
+
 pub(crate) async fn i2_late_owner_changes_nothing_and_is_told<DB: TestEngine + PhasedSql>(database: TestDatabase<DB>) {
     let (database, bank) = tables(database).await;
     let world = (&database, &bank);
