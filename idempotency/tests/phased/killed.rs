@@ -192,6 +192,7 @@ pub(crate) async fn i2_stopped_owner_comes_back_after_its_lease_and_is_supersede
     let mut child = Child::rerun(role, &[("DATABASE", database.url.as_str()), ("ACTION", "pause")]);
     child.line_containing("all steps done", PATIENCE);
     child.stop();
+    let stopped = Instant::now();
     // Its lease of a second ends by itself.
     let (product, call, until) = (Product::retrying(), Call::new("k1", "lamp").by("b"), Instant::now() + PATIENCE);
     let told = loop {
@@ -201,6 +202,7 @@ pub(crate) async fn i2_stopped_owner_comes_back_after_its_lease_and_is_supersede
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
+    println!("taken over and paid {:?} after its owner was stopped, whose lease was 1 s", stopped.elapsed());
     assert_eq!(told, Told::Paid(call.answer()));
     child.resume();
     child.send_line("go on");
