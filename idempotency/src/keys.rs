@@ -230,7 +230,8 @@ impl Keys {
     }
 }
 
-fn busy_by_name(error: Error) -> Error {
+/// SQLite's lock says nothing about the key, and the error says so.
+pub(crate) fn busy_by_name(error: Error) -> Error {
     match error {
         Error::Database { class: ErrorClass::Busy, source } => Error::Busy { source },
         other => other,

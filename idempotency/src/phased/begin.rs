@@ -11,6 +11,7 @@ use sqlx::Pool;
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
+use crate::keys::busy_by_name;
 use crate::phased::failpoint::failpoint;
 use crate::phased::log::Log;
 use crate::phased::owner::{Nonce, Owner};
@@ -123,7 +124,7 @@ impl Phased {
                     tokio::time::sleep(backoff.delay(attempt)).await;
                     attempt += 1;
                 }
-                outcome => return outcome,
+                outcome => return outcome.map_err(busy_by_name),
             }
         }
     }

@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use leastlock_core::Statement;
 use leastlock_idempotency::phased::{Phased, PhasedBegin, PhasedSql, Resolution, Resolved};
 use leastlock_testkit::process::{Child, child_role, hear, speak};
 use leastlock_testkit::{TestDatabase, TestEngine};
@@ -209,6 +210,40 @@ pub(crate) async fn i2_stopped_owner_comes_back_after_its_lease_and_is_supersede
     child.line_containing("told Superseded", PATIENCE);
     assert_eq!(product.pay(&database.pool, &bank, call).await, Told::Replayed(call.answer()));
     assert_eq!((effects(&database).await, charges(&database).await), (1, 1));
+}
+
+/// Not on SQLite, where it blocks the file until it goes on or ends.
+#[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(dead_code))]
+pub(crate) async fn owner_stopped_before_a_commit_blocks_its_key_for_the_idle_bound<DB: TestEngine + PhasedSql>(
+    database: TestDatabase<DB>,
+    role: &str,
+) {
+    let (database, bank) = tables(database).await;
+    let envs = [("DATABASE", database.url.as_str()), ("ACTION", "pause"), ("LEASTLOCK_FAILPOINT", "local-recorded")];
+    let mut child = Child::rerun(role, &envs);
+    child.line_containing("at local-recorded", PATIENCE);
+    child.stop();
+    let stopped = Instant::now();
+    let (product, call, until) = (Product::retrying(), Call::new("k1", "lamp").by("b"), stopped + PATIENCE);
+    let told = loop {
+        match product.pay(&database.pool, &bank, call).await {
+            Told::InFlight => assert!(Instant::now() < until, "the key stays blocked"),
+            told => break told,
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    println!("free {:?} after its owner was stopped, the row locked", stopped.elapsed());
+    assert_eq!(told, Told::Paid(call.answer()));
+    assert_eq!((effects(&database).await, charges(&database).await), (1, 1), "its step was rolled back");
+
+    // The double has the row in a transaction without a bound.
+    let dies = Call::new("k2", "lamp").that(Fate::DiesAfterClaim);
+    assert_eq!(product.pay(&database.pool, &bank, dies).await, Told::Died);
+    end_leases(&database).await;
+    let mut tx = database.pool.begin().await.unwrap();
+    let lock = Statement::new(DB::LOCK).bind("//pay").bind("k2");
+    assert!(lock.fetch_optional::<DB>(&mut tx).await.unwrap().is_some());
+    assert_eq!(product.pay(&database.pool, &bank, Call::new("k2", "lamp")).await, Told::InFlight);
 }
 
 /// The child.
