@@ -148,10 +148,12 @@ pub(crate) async fn claimant_that_waited_sees_the_step_that_was_committed_meanwh
     let mut tx = pool.begin().await.unwrap();
     let token = "SELECT owner_token FROM leastlock_idempotency WHERE idempotency_key = 'k1'";
     let token: Vec<u8> = sqlx::query_scalar(token).fetch_one(pool).await.unwrap();
-    let write = Statement::new(Postgres::SAVE).bind(steps.as_slice()).bind("reserve").bind(-1_000);
+    let write = Statement::new(Postgres::SAVE).bind(steps.as_slice()).bind("reserve").bind(60_000);
     let (scope, seq) = ("//pay", 0);
     let write = write.bind(scope).bind("k1").bind(owner.generation()).bind(token.as_slice()).bind(seq);
-    assert_eq!(write.execute::<Postgres>(&mut tx).await.unwrap(), 1, "written, its lease over again, not committed");
+    assert_eq!(write.execute::<Postgres>(&mut tx).await.unwrap(), 1, "written, not committed");
+    let over = "UPDATE leastlock_idempotency SET lease_until = created_at WHERE idempotency_key = 'k1'";
+    sqlx::query(over).execute(&mut *tx).await.unwrap();
 
     let claimant = tokio::spawn({
         let pool = pool.clone();
