@@ -76,7 +76,7 @@ impl Sealing {
         Ok(ResponseParts { status, headers, body: self.open_column(key, "response_body", body)? })
     }
 
-    fn seal_column(&self, key: &Key, column: &str, plain: Vec<u8>) -> Result<Vec<u8>, Error> {
+    pub(crate) fn seal_column(&self, key: &Key, column: &str, plain: Vec<u8>) -> Result<Vec<u8>, Error> {
         let Some(cipher) = &self.0 else { return Ok(escaped(plain)) };
         let name = cipher.name().as_bytes();
         let length = u8::try_from(name.len()).ok().filter(|length| *length > 0);
@@ -85,7 +85,7 @@ impl Sealing {
         Ok([&[TAG, SEALED, length], name, &sealed].concat())
     }
 
-    fn open_column(&self, key: &Key, column: &str, stored: Vec<u8>) -> Result<Vec<u8>, Error> {
+    pub(crate) fn open_column(&self, key: &Key, column: &str, stored: Vec<u8>) -> Result<Vec<u8>, Error> {
         if stored.first() != Some(&TAG) {
             return Ok(stored);
         }

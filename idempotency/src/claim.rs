@@ -60,6 +60,8 @@ pub enum Answer {
 pub struct Existing {
     /// Whether it has an answer.
     pub completed: bool,
+    /// Whether it is one of the phased mode, and not finished.
+    pub phased: bool,
     /// Of the request that claimed it.
     pub fingerprint: Vec<u8>,
     /// The answer.
@@ -73,17 +75,12 @@ impl Existing {
     /// Reads a record whose columns from `first` on are state, fingerprint, the response's status, headers and body, and
     /// whether it has expired.
     pub(crate) fn read<DB: IdempotencySql>(row: &leastlock_core::Row<DB>, first: usize) -> Result<Self, sqlx::Error> {
-        let status = row.optional_int(first + 2)?.map(u16::try_from).transpose();
-        let status = status
-            .map_err(|source| sqlx::Error::ColumnDecode { index: "response_status".into(), source: source.into() })?;
+        let state = row.text(first)?;
         Ok(Self {
-            completed: row.text(first)? == "completed",
+            completed: state == "completed",
+            phased: matches!(state.as_str(), "running" | "held"),
             fingerprint: row.bytes(first + 1)?,
-            response: ResponseParts {
-                status,
-                headers: row.optional_bytes(first + 3)?,
-                body: row.optional_bytes(first + 4)?.unwrap_or_default(),
-            },
+            response: ResponseParts::read(row, first + 2)?,
             expired: row.int(first + 5)? != 0,
         })
     }
@@ -128,6 +125,9 @@ pub(crate) async fn claim<DB: IdempotencySql>(
         }
         if existing.fingerprint != fingerprint.as_bytes() {
             return Ok(Claimed::Mismatch);
+        }
+        if existing.phased {
+            return Err(Error::Phased);
         }
         if !existing.completed {
             return Err(Error::CommittedWithoutAnswer);

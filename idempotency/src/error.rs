@@ -45,6 +45,10 @@ pub enum Error {
     /// again: complete every claim made with `begin_in` before committing. The record ends with its retention.
     #[error("this key was claimed and committed without an answer; its effects may be there, so it is not run again")]
     CommittedWithoutAnswer,
+    /// A run of the phased mode has the key, and has not finished: it is at work, its owner has died, or it is held. Begin with
+    /// [`Phased`](crate::phased::Phased), or ask again later: a finished one is replayed in either mode.
+    #[error("a run of the phased mode has this key and is not finished; begin it there, or ask again later")]
+    Phased,
     /// The record was claimed and deleted by others each time it was looked at.
     #[error("the record changed hands on each of {looks} looks; try again later")]
     Unsettled {
@@ -119,7 +123,9 @@ pub enum Error {
         limit: std::time::Duration,
     },
     /// A resolution without a name or a reason, which the audit needs.
-    #[error("a resolution needs the name of who decided it and a reason, for the audit")]
+    #[error(
+        "a resolution needs the name of who decided it (at most 255 bytes) and a reason (at most 4,000), for the audit"
+    )]
     Unaccounted,
     /// The operating system gave no random numbers, without which claims cannot be told apart.
     #[error("the operating system gave no random numbers")]
@@ -139,6 +145,7 @@ impl Error {
             Self::CommitUnknown { .. }
             | Self::Busy { .. }
             | Self::Unsettled { .. }
+            | Self::Phased
             | Self::Superseded
             | Self::NoAnswer { .. } => true,
             Self::CommittedWithoutAnswer

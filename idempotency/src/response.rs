@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use leastlock_core::{Dialect, Row, Statement};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -52,6 +53,20 @@ impl ResponseParts {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.headers.as_ref().map_or(0, Vec::len) + self.body.len()
+    }
+
+    /// Binds status, headers and body.
+    pub(crate) fn bind<'a>(&'a self, statement: Statement<'a>) -> Statement<'a> {
+        statement.bind(self.status.map(i64::from)).bind(self.headers.as_deref()).bind(self.body.as_slice())
+    }
+
+    /// Reads the columns of a record, of which the status is number `first`.
+    pub(crate) fn read<DB: Dialect>(row: &Row<DB>, first: usize) -> Result<Self, sqlx::Error> {
+        let status = row.optional_int(first)?.map(u16::try_from).transpose();
+        let status = status
+            .map_err(|source| sqlx::Error::ColumnDecode { index: "response_status".into(), source: source.into() })?;
+        let (headers, body) = (row.optional_bytes(first + 1)?, row.optional_bytes(first + 2)?.unwrap_or_default());
+        Ok(Self { status, headers, body })
     }
 }
 

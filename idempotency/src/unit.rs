@@ -149,10 +149,8 @@ impl<R: Response> Claim<R> {
             return Err(Error::ResponseTooLarge { bytes: parts.bytes(), limit: self.max_response_bytes });
         }
         let parts = self.sealing.seal(&self.key, parts)?;
-        let completed = Statement::new(DB::COMPLETE)
-            .bind(parts.status.map(i64::from))
-            .bind(parts.headers.as_deref())
-            .bind(parts.body.as_slice())
+        let completed = parts
+            .bind(Statement::new(DB::COMPLETE))
             .bind(self.key.scope().as_str())
             .bind(self.key.as_str())
             .bind(self.generation)

@@ -138,7 +138,7 @@ impl<DB: PhasedSql, R, T: Serialize> Attempt<'_, DB, R, T> {
     /// again. After another error the run is of no more use, and the next claimant settles the step.
     ///
     /// # Cancel safety
-    /// Dropped half-way, the result is recorded, or the step is unknown.
+    /// Dropped half-way, the result is recorded, or the step is unknown; this run is of no more use ([`Error::NoAnswer`]).
     pub async fn done(self, result: T) -> Result<T, Error> {
         let raw = to_raw_value(&result).map_err(|source| Error::Serialize { source: source.into() })?;
         let call = Call { name: &self.name, kind: Kind::External, undo: self.undo.as_deref() };

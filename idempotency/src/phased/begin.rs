@@ -4,8 +4,6 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use leastlock_core::{Backoff, ErrorClass, Statement};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use sqlx::Pool;
 
 use crate::error::Error;
@@ -13,13 +11,13 @@ use crate::fingerprint::Fingerprint;
 use crate::key::Key;
 use crate::keys::busy_by_name;
 use crate::phased::failpoint::failpoint;
-use crate::phased::log::Log;
 use crate::phased::owner::{Nonce, Owner};
 use crate::phased::record::{Record, State, millis};
 use crate::phased::run::Run;
 use crate::phased::settings::Phased;
 use crate::phased::sql::PhasedSql;
 use crate::phased::unknown::Unknown;
+use crate::response::Response;
 
 /// How often a claim looks again when the record changes hands between two of its statements.
 const MAX_LOOKS: u32 = 100;
@@ -72,7 +70,7 @@ impl Phased {
     ///
     /// # Cancel safety
     /// Dropped half-way, the key may be claimed by nobody: it is in flight until the lease is over, and then free.
-    pub async fn begin<DB: PhasedSql, R: Serialize + DeserializeOwned>(
+    pub async fn begin<DB: PhasedSql, R: Response>(
         &self,
         pool: &Pool<DB>,
         key: &Key,
@@ -90,7 +88,7 @@ impl Phased {
     ///
     /// # Cancel safety
     /// As for `begin`.
-    pub async fn begin_within<DB: PhasedSql, R: Serialize + DeserializeOwned>(
+    pub async fn begin_within<DB: PhasedSql, R: Response>(
         &self,
         pool: &Pool<DB>,
         key: &Key,
@@ -100,7 +98,7 @@ impl Phased {
         self.claim(pool, key, fingerprint, Some(start_within)).await
     }
 
-    async fn claim<DB: PhasedSql, R: Serialize + DeserializeOwned>(
+    async fn claim<DB: PhasedSql, R: Response>(
         &self,
         pool: &Pool<DB>,
         key: &Key,
@@ -143,7 +141,7 @@ struct Claim<'a, DB: PhasedSql> {
 }
 
 impl<DB: PhasedSql> Claim<'_, DB> {
-    async fn attempt<R: Serialize + DeserializeOwned>(&mut self) -> Result<PhasedBegin<DB, R>, Error> {
+    async fn attempt<R: Response>(&mut self) -> Result<PhasedBegin<DB, R>, Error> {
         let database = |source| Error::database::<DB>(source);
         failpoint!("begin");
         let mut connection = self.pool.acquire().await.map_err(database)?;
@@ -173,6 +171,8 @@ impl<DB: PhasedSql> Claim<'_, DB> {
             match self.judge(record)? {
                 Judged::Said(begin) => return Ok(begin),
                 Judged::Abandoned(record) => {
+                    // What cannot be read is left to somebody who can.
+                    self.phased.decode_steps(self.key, record.steps.as_deref())?;
                     self.takes_over = true;
                     if self.take_over(&mut connection, &record).await.map_err(database)? {
                         failpoint!("taken-over");
@@ -191,14 +191,14 @@ impl<DB: PhasedSql> Claim<'_, DB> {
         Err(Error::Unsettled { looks: MAX_LOOKS })
     }
 
-    fn judge<R: DeserializeOwned>(&self, record: Record) -> Result<Judged<DB, R>, Error> {
+    fn judge<R: Response>(&self, record: Record) -> Result<Judged<DB, R>, Error> {
         Ok(match record.state {
             State::Unanswered => return Err(Error::CommittedWithoutAnswer),
             State::Completed => {
-                let answer = serde_json::from_slice(record.body.as_deref().unwrap_or_default());
+                let answer = R::from_parts(self.phased.sealing.open(self.key, record.response)?);
                 Judged::Said(PhasedBegin::Replay(answer.map_err(|source| Error::Deserialize { source })?))
             }
-            State::Held => Judged::Said(PhasedBegin::Unknown(Unknown::of(self.key.clone(), &record)?)),
+            State::Held => Judged::Said(PhasedBegin::Unknown(self.phased.unknown(self.key.clone(), &record)?)),
             State::Running if record.lease_is_over() => Judged::Abandoned(record),
             State::Running => {
                 let left = record.lease_left.unwrap_or_default();
@@ -212,7 +212,7 @@ impl<DB: PhasedSql> Claim<'_, DB> {
         let settings = self.phased.clone();
         let owner = Owner::new(self.pool.clone(), self.key.clone(), generation, self.nonce, settings, sent);
         let steps = taken.and_then(|record| record.steps.as_deref());
-        let log = Log::decode(steps).map_err(|source| Error::Step { source })?;
+        let log = self.phased.decode_steps(self.key, steps)?;
         let resumed_at = self.takes_over.then(|| log.recovery_point());
         let expires = taken.map_or(self.start_ms.is_some(), |record| record.start_left.is_some());
         let step_seq = taken.map_or(0, |record| record.step_seq);

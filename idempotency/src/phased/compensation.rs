@@ -22,7 +22,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
     /// is somebody else's by now.
     ///
     /// # Cancel safety
-    /// Dropped half-way, the run is turned back or not.
+    /// Dropped half-way, the run is turned back or not; this run is of no more use ([`Error::NoAnswer`]).
     pub async fn compensate(&mut self, reason: &str) -> Result<(), Error> {
         self.usable()?;
         if self.log.turned_back().is_some() {

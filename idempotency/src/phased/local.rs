@@ -3,13 +3,16 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::time::Instant;
 
-use leastlock_core::{Statement, begin, classify, commit};
+use leastlock_core::{Statement, classify};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::Transaction;
 
+use crate::claim::Limits;
 use crate::error::Error;
+use crate::own_transaction::OwnTransaction;
 use crate::phased::failpoint::failpoint;
 use crate::phased::log::{At, Call, Found, Kind, Log};
 use crate::phased::owner::Ending;
@@ -57,7 +60,7 @@ impl<'r, DB: PhasedSql, R, T> LocalCall<'r, DB, R, T> {
 #[must_use = "dropping a step rolls its effects back"]
 pub struct LocalStep<'r, DB: PhasedSql, R, T> {
     run: &'r mut Run<DB, R>,
-    tx: Transaction<'static, DB>,
+    tx: OwnTransaction<DB>,
     at: At,
     name: String,
     undo: Option<String>,
@@ -109,7 +112,10 @@ impl<'r, DB: PhasedSql, R, T: Serialize + DeserializeOwned> LocalCall<'r, DB, R,
             }
         };
         failpoint!("local-begin");
-        let mut tx = begin(&run.owner.pool).await.map_err(Error::database::<DB>)?;
+        let settings = &run.owner.settings;
+        let deadline = Instant::now() + settings.statement_limit();
+        let limits = Limits { retention: settings.retention, idle: settings.lease, joins: false, deadline };
+        let mut tx = DB::begin(&run.owner.pool, &limits).await.map_err(Error::database::<DB>)?;
         if run.expires && matches!(at, At::Forward(_)) {
             let check = run.owner.fence(Statement::new(DB::MAY_START));
             if check.fetch_optional::<DB>(&mut tx).await.map_err(Error::database::<DB>)?.is_none() {
@@ -144,8 +150,12 @@ impl<DB: PhasedSql, R, T: Serialize> LocalStep<'_, DB, R, T> {
         run.usable()?;
         let call = Call { name: &name, kind: Kind::Local, undo: undo.as_deref() };
         let mut log = run.log.clone();
-        log.finish(at, call, serde_json::value::to_raw_value(&result).map_err(|source| Error::Serialize { source })?);
-        let steps = log.encode(run.owner.settings.max_step_bytes).map_err(|source| Error::Step { source })?;
+        log.finish(
+            at,
+            call,
+            serde_json::value::to_raw_value(&result).map_err(|source| Error::Serialize { source: source.into() })?,
+        );
+        let steps = run.owner.settings.encode_steps(&run.owner.key, &log)?;
         failpoint!("local-record");
         if run.save_statement(DB::SAVE, &steps, &log).execute::<DB>(&mut tx).await.map_err(Error::database::<DB>)? == 0
         {
@@ -153,7 +163,7 @@ impl<DB: PhasedSql, R, T: Serialize> LocalStep<'_, DB, R, T> {
         }
         failpoint!("local-recorded");
         run.unsure = true;
-        let committed = commit(tx).await;
+        let committed = tx.commit().await;
         failpoint!("local-committed");
         let is_committed = match committed {
             Ok(()) => true,
@@ -211,7 +221,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
 }
 
 pub(crate) fn read<T: DeserializeOwned>(result: &serde_json::value::RawValue) -> Result<T, Error> {
-    serde_json::from_str(result.get()).map_err(|source| Error::Deserialize { source })
+    serde_json::from_str(result.get()).map_err(|source| Error::Deserialize { source: source.into() })
 }
 
 impl<DB: PhasedSql, R, T: fmt::Debug> fmt::Debug for Local<'_, DB, R, T> {

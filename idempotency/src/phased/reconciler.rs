@@ -12,7 +12,7 @@ use crate::key::Key;
 use crate::keys::SettingError;
 use crate::phased::policy::Verdict;
 use crate::phased::record::millis;
-use crate::phased::resolve::{Resolution, Resolved, unknown_of};
+use crate::phased::resolve::{Resolution, Resolved};
 use crate::phased::settings::Phased;
 use crate::phased::sql::PhasedSql;
 use crate::phased::unknown::{Unknown, UnknownStep};
@@ -194,7 +194,7 @@ impl<DB: PhasedSql, I: Inquiry> Reconciler<DB, I> {
         let rows = askable.fetch_all::<DB>(&mut connection).await.map_err(database)?;
         let candidate = |row| {
             let asks = u32::try_from(leastlock_core::Row::int(row, 16).map_err(database)?).unwrap_or(u32::MAX);
-            Ok((unknown_of::<DB>(row)?, asks))
+            Ok((self.phased.unknown_of::<DB>(row)?, asks))
         };
         rows.iter().map(candidate).collect()
     }

@@ -4,8 +4,12 @@ use std::time::Duration;
 
 use leastlock_core::{Row, Statement};
 
+use crate::error::Error;
 use crate::key::Key;
+use crate::phased::log::Log;
+use crate::phased::settings::Phased;
 use crate::phased::sql::PhasedSql;
+use crate::response::ResponseParts;
 
 /// Whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,9 +32,7 @@ pub(crate) struct Record {
     /// How long the lease still stands, by the database's clock.
     pub(crate) lease_left: Option<Duration>,
     pub(crate) steps: Option<Vec<u8>>,
-    pub(crate) status: Option<i64>,
-    pub(crate) headers: Option<Vec<u8>>,
-    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) response: ResponseParts,
     pub(crate) expired: bool,
     pub(crate) hold_reason: Option<String>,
     /// How long steps may still start, if the request expires.
@@ -64,9 +66,7 @@ impl Record {
             owner: row.optional_bytes(3)?,
             lease_left: left(4)?,
             steps: row.optional_bytes(5)?,
-            status: row.optional_int(6)?,
-            headers: row.optional_bytes(7)?,
-            body: row.optional_bytes(8)?,
+            response: ResponseParts::read(row, 6)?,
             expired: row.int(9)? != 0,
             hold_reason: row.optional_text(10)?,
             start_left: left(11)?,
@@ -77,6 +77,20 @@ impl Record {
 
     pub(crate) fn lease_is_over(&self) -> bool {
         self.lease_left.unwrap_or_default().is_zero()
+    }
+}
+
+impl Phased {
+    /// The steps as they are stored.
+    pub(crate) fn encode_steps(&self, key: &Key, log: &Log) -> Result<Vec<u8>, Error> {
+        let steps = log.encode(self.max_step_bytes).map_err(|source| Error::Step { source })?;
+        self.sealing.seal_column(key, "step_data", steps)
+    }
+
+    /// The steps as they were before they were stored; none if the record has none.
+    pub(crate) fn decode_steps(&self, key: &Key, stored: Option<&[u8]>) -> Result<Log, Error> {
+        let steps = stored.map(|stored| self.sealing.open_column(key, "step_data", stored.to_vec())).transpose()?;
+        Log::decode(steps.as_deref()).map_err(|source| Error::Step { source })
     }
 }
 

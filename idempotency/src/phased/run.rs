@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leastlock_core::Statement;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio_util::sync::DropGuard;
 
 use crate::error::Error;
@@ -18,6 +16,10 @@ use crate::phased::owner::{Ending, Owner};
 use crate::phased::record::{State, millis};
 use crate::phased::renewal;
 use crate::phased::sql::PhasedSql;
+use crate::response::Response;
+
+/// What is kept of the reason of a hold.
+const MAX_REASON_BYTES: usize = 1024;
 
 /// A claimed key, and the record of its steps.
 ///
@@ -84,7 +86,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
         self.owner.remaining()
     }
 
-    /// Completes when this run is known to be superseded, so that work can be given up early.
+    /// Completes when this run is known to be superseded, so that work can be given up early; and when it has come to its end.
     ///
     /// # Cancel safety
     /// Safe.
@@ -126,7 +128,8 @@ impl<DB: PhasedSql, R> Run<DB, R> {
     }
 
     /// Holds the key: what became of the request is unknown, and it is not run again until somebody has
-    /// [resolved](crate::phased::Phased::resolve) it. `reason` is for an operator to read.
+    /// [resolved](crate::phased::Phased::resolve) it. `reason` is for an operator to read; 1,024 bytes of
+    /// it are kept.
     ///
     /// # Errors
     /// [`Error::Superseded`] if the key is somebody else's by now.
@@ -139,6 +142,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
 
     pub(crate) async fn held_by(&mut self, reason: &str) -> Result<(), Error> {
         self.usable()?;
+        let reason = &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)];
         failpoint!("hold");
         let hold = self.owner.fence(Statement::new(DB::HOLD).bind(reason));
         self.owner.end(hold, Some(State::Held)).await?;
@@ -160,7 +164,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
     }
 }
 
-impl<DB: PhasedSql, R: Serialize + DeserializeOwned> Run<DB, R> {
+impl<DB: PhasedSql, R: Response> Run<DB, R> {
     /// Stores the answer and gives it back. From then on every repeat is answered with it, an error as much as a success.
     ///
     /// # Errors
@@ -172,16 +176,13 @@ impl<DB: PhasedSql, R: Serialize + DeserializeOwned> Run<DB, R> {
     pub async fn complete(self, response: R) -> Result<R, Error> {
         self.usable()?;
         self.log.may_complete().map_err(|source| Error::Step { source })?;
-        let body = serde_json::to_vec(&response).map_err(|source| Error::Serialize { source })?;
+        let parts = response.to_parts().map_err(|source| Error::Serialize { source })?;
         let limit = self.owner.settings.max_response_bytes;
-        if body.len() > limit {
-            return Err(Error::ResponseTooLarge { bytes: body.len(), limit });
+        if parts.bytes() > limit {
+            return Err(Error::ResponseTooLarge { bytes: parts.bytes(), limit });
         }
-        let complete = Statement::new(DB::COMPLETE)
-            .bind(None::<i64>)
-            .bind(None::<&[u8]>)
-            .bind(body.as_slice())
-            .bind(millis(self.owner.settings.retention));
+        let parts = self.owner.settings.sealing.seal(&self.owner.key, parts)?;
+        let complete = parts.bind(Statement::new(DB::FINISH)).bind(millis(self.owner.settings.retention));
         failpoint!("complete");
         self.owner.end(self.owner.fence(complete), Some(State::Completed)).await?;
         failpoint!("completed");

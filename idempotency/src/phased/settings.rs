@@ -1,9 +1,11 @@
 //! Settings of the phased mode.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leastlock_core::Backoff;
 
+use crate::cipher::{Cipher, Sealing};
 use crate::keys::SettingError;
 
 /// The settings of the phased mode, and the operations on its keys.
@@ -19,6 +21,7 @@ use crate::keys::SettingError;
 /// | `max_steps` | 64 | steps of a run |
 /// | `max_step_bytes` | 262,144 | the largest log of steps with their results, as JSON |
 /// | `max_response_bytes` | 262,144 | the largest answer that is stored |
+/// | `cipher` | none | seals answers and the results of steps before they are stored |
 #[derive(Debug, Clone)]
 pub struct Phased {
     pub(crate) lease: Duration,
@@ -30,6 +33,7 @@ pub struct Phased {
     pub(crate) max_steps: usize,
     pub(crate) max_step_bytes: usize,
     pub(crate) max_response_bytes: usize,
+    pub(crate) sealing: Sealing,
 }
 
 impl Default for Phased {
@@ -44,6 +48,7 @@ impl Default for Phased {
             max_steps: 64,
             max_step_bytes: 256 * 1024,
             max_response_bytes: 256 * 1024,
+            sealing: Sealing::default(),
         }
     }
 }
@@ -143,6 +148,13 @@ impl PhasedBuilder {
     /// The largest answer that is stored, in bytes (default: 262,144).
     pub fn max_response_bytes(mut self, max_response_bytes: usize) -> Self {
         self.phased.max_response_bytes = max_response_bytes;
+        self
+    }
+
+    /// Seals answers, and the steps with their results, before they are stored (default: none). As
+    /// [`KeysBuilder::cipher`](crate::KeysBuilder::cipher): take the same one where both modes meet in a scope.
+    pub fn cipher(mut self, cipher: Arc<dyn Cipher>) -> Self {
+        self.phased.sealing = Sealing::with(cipher);
         self
     }
 

@@ -1,18 +1,20 @@
 //! The statements of the phased mode, per engine.
 
-use leastlock_core::Dialect;
+use crate::sql::IdempotencySql;
 
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-/// An engine that keeps records of the phased mode. Implemented wherever [`Dialect`] is.
+/// An engine that keeps records of the phased mode. Implemented wherever [`IdempotencySql`] is.
 ///
 /// # Contract
 /// Parameters are bound in the order that is given with each statement, each once. *Fence* stands for scope, key, generation
 /// and owner; a statement that has it changes one row, or none if the record is somebody else's.
-pub trait PhasedSql: Dialect {
+pub trait PhasedSql: IdempotencySql {
     /// Scope, key, fingerprint, owner, lease in ms, ms until no step starts or NULL. No row, or a unique violation, if a record
     /// is there.
     const CLAIM: &'static str;
@@ -31,7 +33,7 @@ pub trait PhasedSql: Dialect {
     /// Fence. Answers a row if a step may start.
     const MAY_START: &'static str;
     /// Status or NULL, headers or NULL, body, retention in ms, fence.
-    const COMPLETE: &'static str;
+    const FINISH: &'static str;
     /// Reason, fence.
     const HOLD: &'static str;
     /// Fence.

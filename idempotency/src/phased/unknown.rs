@@ -7,6 +7,7 @@ use crate::key::Key;
 use crate::phased::log::Log;
 use crate::phased::provider_key::ProviderKey;
 use crate::phased::record::{Record, State};
+use crate::phased::settings::Phased;
 
 /// A key whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,12 +37,13 @@ pub struct UnknownStep {
     pub attempts: u32,
 }
 
-impl Unknown {
-    pub(crate) fn of(key: Key, record: &Record) -> Result<Self, Error> {
-        let log = Log::decode(record.steps.as_deref()).map_err(|source| Error::Step { source })?;
+impl Phased {
+    /// What is unknown of a record.
+    pub(crate) fn unknown(&self, key: Key, record: &Record) -> Result<Unknown, Error> {
+        let log = self.decode_steps(&key, record.steps.as_deref())?;
         let held_because = (record.state == State::Held).then(|| record.hold_reason.clone().unwrap_or_default());
         let step = UnknownStep::of(&key, &log);
-        Ok(Self { key, generation: record.generation, since: record.unknown_for, held_because, step })
+        Ok(Unknown { key, generation: record.generation, since: record.unknown_for, held_because, step })
     }
 }
 

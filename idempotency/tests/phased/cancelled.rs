@@ -4,12 +4,14 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use leastlock_idempotency::phased::PhasedSql;
+use leastlock_idempotency::Error;
+use leastlock_idempotency::phased::{External, PhasedSql, RetryWithSameKey};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
 use crate::bank::{Bank, Manner, charges};
 use crate::doubles::{Mistake, Naive};
 use crate::payer::{Call, Payer, Product, Told, clear, effects, end_leases, tables};
+use crate::steps::{first, phased};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -79,4 +81,23 @@ pub(crate) async fn dropped_at_any_point_the_key_ends_with_one_effect<DB: TestEn
         }
     }
     assert_eq!(most, 2, "the double must be seen to run twice");
+}
+
+pub(crate) async fn run_whose_write_was_dropped_half_way_does_not_go_on<DB: TestEngine + PhasedSql>(
+    database: TestDatabase<DB>,
+) {
+    let (database, _bank) = tables(database).await;
+    let mut run = first(&phased(), &database, "k1").await;
+    let External::Todo(attempt) = run.external::<u32, _>("charge", RetryWithSameKey).await.unwrap() else {
+        panic!("a call");
+    };
+    assert!(dropped_after(1, attempt.done(7)).await.is_none(), "it was on its way");
+    let again = run.external::<u32, _>("charge", RetryWithSameKey).await;
+    assert!(matches!(again, Err(Error::NoAnswer { .. })), "whether it is recorded is not known here: {again:?}");
+    assert!(matches!(run.complete("done".to_owned()).await, Err(Error::NoAnswer { .. })));
+    // The next claimant knows.
+    end_leases(&database).await;
+    let mut run = first(&phased(), &database, "k1").await;
+    let charge = run.external::<u32, _>("charge", RetryWithSameKey).await.unwrap();
+    assert!(matches!(charge, External::Done(7)) || matches!(&charge, External::Todo(attempt) if attempt.number() == 2));
 }

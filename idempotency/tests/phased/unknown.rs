@@ -149,7 +149,7 @@ pub(crate) async fn resolution_is_in_force_with_its_audit_or_not_at_all<DB: Test
         ("k1", Resolution::step_done(&"receipt").unwrap(), "done"),
         ("k2", Resolution::step_not_done(), "again"),
         ("k3", Resolution::step_failed(Failure::of(&"declined").unwrap()), "failed"),
-        ("k4", Resolution::completed(&"paid by hand").unwrap(), "replay"),
+        ("k4", Resolution::completed(&"paid by hand".to_owned()).unwrap(), "replay"),
         ("k5", Resolution::released(), "fresh"),
         ("k6", Resolution::resumed(), "held"),
     ];

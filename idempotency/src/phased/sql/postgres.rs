@@ -13,7 +13,7 @@ impl PhasedSql for Postgres {
     const SAVE: &'static str = include_str!("../../../sql/postgres/phased_save.sql");
     const START: &'static str = include_str!("../../../sql/postgres/phased_start.sql");
     const MAY_START: &'static str = include_str!("../../../sql/postgres/phased_may_start.sql");
-    const COMPLETE: &'static str = include_str!("../../../sql/postgres/phased_complete.sql");
+    const FINISH: &'static str = include_str!("../../../sql/postgres/phased_finish.sql");
     const HOLD: &'static str = include_str!("../../../sql/postgres/phased_hold.sql");
     const RELEASE: &'static str = include_str!("../../../sql/postgres/phased_release.sql");
     const LOCK: &'static str = include_str!("../../../sql/postgres/phased_lock.sql");

@@ -13,7 +13,7 @@ impl PhasedSql for Sqlite {
     const SAVE: &'static str = include_str!("../../../sql/sqlite/phased_save.sql");
     const START: &'static str = include_str!("../../../sql/sqlite/phased_start.sql");
     const MAY_START: &'static str = include_str!("../../../sql/sqlite/phased_may_start.sql");
-    const COMPLETE: &'static str = include_str!("../../../sql/sqlite/phased_complete.sql");
+    const FINISH: &'static str = include_str!("../../../sql/sqlite/phased_finish.sql");
     const HOLD: &'static str = include_str!("../../../sql/sqlite/phased_hold.sql");
     const RELEASE: &'static str = include_str!("../../../sql/sqlite/phased_release.sql");
     const LOCK: &'static str = include_str!("../../../sql/sqlite/phased_lock.sql");

@@ -1,0 +1,27 @@
+//! The statements of the phased mode for MariaDB and MySQL.
+
+use sqlx::MySql;
+
+use super::PhasedSql;
+
+impl PhasedSql for MySql {
+    const CLAIM: &'static str = include_str!("../../../sql/mysql/phased_claim.sql");
+    const RECORD: &'static str = include_str!("../../../sql/mysql/phased_record.sql");
+    const RECLAIM: &'static str = include_str!("../../../sql/mysql/phased_reclaim.sql");
+    const TAKE_OVER: &'static str = include_str!("../../../sql/mysql/phased_take_over.sql");
+    const RENEW: &'static str = include_str!("../../../sql/mysql/phased_renew.sql");
+    const SAVE: &'static str = include_str!("../../../sql/mysql/phased_save.sql");
+    const START: &'static str = include_str!("../../../sql/mysql/phased_start.sql");
+    const MAY_START: &'static str = include_str!("../../../sql/mysql/phased_may_start.sql");
+    const FINISH: &'static str = include_str!("../../../sql/mysql/phased_finish.sql");
+    const HOLD: &'static str = include_str!("../../../sql/mysql/phased_hold.sql");
+    const RELEASE: &'static str = include_str!("../../../sql/mysql/phased_release.sql");
+    const LOCK: &'static str = include_str!("../../../sql/mysql/phased_lock.sql");
+    const REOPEN: &'static str = include_str!("../../../sql/mysql/phased_reopen.sql");
+    const SETTLE: &'static str = include_str!("../../../sql/mysql/phased_settle.sql");
+    const FORGET: &'static str = include_str!("../../../sql/mysql/phased_forget.sql");
+    const AUDIT: &'static str = include_str!("../../../sql/mysql/phased_audit.sql");
+    const UNKNOWN: &'static str = include_str!("../../../sql/mysql/phased_unknown.sql");
+    const ASKABLE: &'static str = include_str!("../../../sql/mysql/phased_askable.sql");
+    const ASK: &'static str = include_str!("../../../sql/mysql/phased_ask.sql");
+}
