@@ -26,7 +26,8 @@ where
 }
 
 /// Reads the row with this key and locks it until the transaction ends, for several statements that must see it unchanged;
-/// `None` if there is none, and then nothing is locked.
+/// `None` if there is none. That keeps nobody from inserting one: a unique key does. (Under REPEATABLE READ, MySQL's default,
+/// `InnoDB` locks the gap where the row would be; two transactions that find none and insert it then meet in a deadlock.)
 ///
 /// It is the lock that an `UPDATE` takes which leaves the key alone: `FOR NO KEY UPDATE` on PostgreSQL, `FOR UPDATE` on MySQL. Others
 /// can still read the row. On SQLite there is one write lock for all rows; it is taken here if the transaction did not begin

@@ -85,12 +85,6 @@ fn stored(model: &Model) -> TokenStream {
     let update = sql(&standard.update, &mysql.update);
     let delete = sql(&standard.delete, &mysql.delete);
     let actual = sql(&standard.actual, &mysql.actual);
-    // As the lock that an `UPDATE` takes which leaves the key alone. On SQLite the file is locked before.
-    let postgres_lock = format!("{} FOR NO KEY UPDATE", standard.select);
-    let mysql_lock = format!("{} FOR UPDATE", mysql.select);
-    let sqlite_lock = &standard.select;
-    let file_lock = &standard.touch;
-    let lock = quote!(#private::each_text::<DB>(#postgres_lock, #sqlite_lock, #mysql_lock));
     let query = quote!(#private::Query<'static, DB, <DB as #private::Database>::Arguments>);
     let bounds = bounds(model);
     let bind_key: Vec<_> = (0..model.key.len())
@@ -105,6 +99,7 @@ fn stored(model: &Model) -> TokenStream {
         quote!(#field: row.value(#index)?)
     });
     let version = &model.version.field;
+    let locks = locks(model, &[standard, mysql], &query, &bind_key);
     let bulk = bulk::stored(model, &query);
     quote! {
         #[automatically_derived]
@@ -115,14 +110,6 @@ fn stored(model: &Model) -> TokenStream {
         {
             fn select(key: Self::Key<'_>) -> #query {
                 #private::query(#select) #(#bind_key)*
-            }
-
-            fn lock(key: Self::Key<'_>) -> #query {
-                #private::query(#lock) #(#bind_key)*
-            }
-
-            fn lock_file() -> #query {
-                #private::query(#file_lock)
             }
 
             fn insert(&self, version: #library::Version) -> #query {
@@ -153,7 +140,32 @@ fn stored(model: &Model) -> TokenStream {
                 })
             }
 
+            #locks
+
             #bulk
+        }
+    }
+}
+
+/// Methods of `impl Stored<DB>` that lock: as an `UPDATE` does which leaves the key alone. SQLite has its file locked first.
+fn locks(
+    model: &Model,
+    [standard, mysql]: &[Statements; 2],
+    query: &TokenStream,
+    bind_key: &[TokenStream],
+) -> TokenStream {
+    let library = &model.library;
+    let private = quote!(#library::__private);
+    let (sqlite_row, file) = (&standard.select, &standard.touch);
+    let [postgres_row, mysql_row] =
+        [format!("{} FOR NO KEY UPDATE", standard.select), format!("{} FOR UPDATE", mysql.select)];
+    quote! {
+        fn lock(key: Self::Key<'_>) -> #query {
+            #private::query(#private::each_text::<DB>(#postgres_row, #sqlite_row, #mysql_row)) #(#bind_key)*
+        }
+
+        fn lock_file() -> #query {
+            #private::query(#file)
         }
     }
 }
@@ -171,6 +183,7 @@ fn methods(model: &Model) -> TokenStream {
         Self: #library::Stored<C::Database>,
     };
     let result = quote!(::core::result::Result);
+    let writes = writes(model, &bounds);
     let bulk = bulk::methods(model);
     quote! {
         #[automatically_derived]
@@ -200,36 +213,46 @@ fn methods(model: &Model) -> TokenStream {
                 #library::row::lock_row(#connection, (#(#fields,)*)).await
             }
 
-            /// Inserts the row with version 1 and answers it. See `leastlock_occ::row::insert`.
-            #visibility async fn insert<C>(&self, #connection: &mut C) -> #result<Self, #library::Error>
-            where
-                #bounds
-            {
-                #library::row::insert(#connection, self).await
-            }
-
-            /// Writes a change of this value, as it was loaded, and answers the new value; this one stays as it is.
-            /// See `leastlock_occ::row::update`.
-            #visibility async fn update<C>(
-                &self,
-                #connection: &mut C,
-                change: impl ::core::ops::FnOnce(&mut Self),
-            ) -> #result<#library::Update<Self>, #library::Error>
-            where
-                #bounds
-            {
-                #library::row::update(#connection, self, change).await
-            }
-
-            /// Deletes the row if it still has the version that was loaded. See `leastlock_occ::row::delete`.
-            #visibility async fn delete<C>(&self, #connection: &mut C) -> #result<#library::Delete, #library::Error>
-            where
-                #bounds
-            {
-                #library::row::delete(#connection, self).await
-            }
+            #writes
 
             #bulk
+        }
+    }
+}
+
+/// The methods that write one row.
+fn writes(model: &Model, bounds: &TokenStream) -> TokenStream {
+    let Model { visibility, library, .. } = model;
+    let connection = Ident::new("connection", Span::mixed_site());
+    let result = quote!(::core::result::Result);
+    quote! {
+        /// Inserts the row with version 1 and answers it. See `leastlock_occ::row::insert`.
+        #visibility async fn insert<C>(&self, #connection: &mut C) -> #result<Self, #library::Error>
+        where
+            #bounds
+        {
+            #library::row::insert(#connection, self).await
+        }
+
+        /// Writes a change of this value, as it was loaded, and answers the new value; this one stays as it is.
+        /// See `leastlock_occ::row::update`.
+        #visibility async fn update<C>(
+            &self,
+            #connection: &mut C,
+            change: impl ::core::ops::FnOnce(&mut Self),
+        ) -> #result<#library::Update<Self>, #library::Error>
+        where
+            #bounds
+        {
+            #library::row::update(#connection, self, change).await
+        }
+
+        /// Deletes the row if it still has the version that was loaded. See `leastlock_occ::row::delete`.
+        #visibility async fn delete<C>(&self, #connection: &mut C) -> #result<#library::Delete, #library::Error>
+        where
+            #bounds
+        {
+            #library::row::delete(#connection, self).await
         }
     }
 }

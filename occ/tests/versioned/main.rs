@@ -40,7 +40,10 @@ leastlock_testkit::mount!(suite:
 mod locked {
     use super::locking;
 
-    leastlock_testkit::mount!(locking: a_locked_row_stays_as_it_was_read, a_row_that_is_not_there_is_not_locked);
+    leastlock_testkit::mount!(locking:
+        a_locked_row_stays_as_it_was_read,
+        a_locked_row_is_updated_without_a_conflict_and_one_that_is_not_there_is_none,
+    );
 }
 
 /// What MySQL does not have: a trigger that drops a write silently, and a schema inside a database.
