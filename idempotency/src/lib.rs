@@ -56,6 +56,7 @@
 //! | [`fingerprint`] | what the request says |
 //! | [`keys`] | settings; `begin`, `begin_in`, `sweep` |
 //! | [`phased`] | effects outside the database: claims with a lease, recorded steps |
+//! | `http` (feature `tower`) | a layer for axum and any tower stack |
 //! | [`unit`](mod@unit) | the transaction of a first request, and its completion |
 //! | [`response`] | what is stored as the answer: JSON, or an HTTP response byte for byte |
 //! | [`cipher`] | answers that are encrypted before they are stored |
@@ -66,6 +67,8 @@ pub mod cipher;
 mod claim;
 pub mod error;
 pub mod fingerprint;
+#[cfg(feature = "tower")]
+pub mod http;
 pub mod key;
 pub mod keys;
 mod migrations;
