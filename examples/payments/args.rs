@@ -50,6 +50,25 @@ impl Policy {
     }
 }
 
+/// A classic mistake, made on purpose so that the report can be seen to find it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mistake {
+    /// A fresh provider key for each attempt.
+    NewKeyPerAttempt,
+    /// What the provider has not seen when it is asked counts as not done, though the call may still be under way.
+    BelieveNotSeen,
+}
+
+impl Mistake {
+    /// As it is written on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::NewKeyPerAttempt => "new-key-per-attempt",
+            Self::BelieveNotSeen => "believe-not-seen",
+        }
+    }
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
     /// Where to listen; port 0 takes a free one, which is printed
@@ -100,9 +119,9 @@ pub(crate) struct Serve {
     #[arg(long, hide = true)]
     pub(crate) until_stdin_closes: bool,
 
-    /// The mistake that the report must find: a fresh provider key for each attempt
-    #[arg(long, hide = true)]
-    pub(crate) new_key_per_attempt: bool,
+    /// A mistake that the report must find
+    #[arg(long, value_enum, hide = true)]
+    pub(crate) mistake: Option<Mistake>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -166,9 +185,13 @@ pub(crate) struct Drive {
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
-    /// The mistake that the report must find: a fresh provider key for each attempt
-    #[arg(long, hide = true)]
-    pub(crate) new_key_per_attempt: bool,
+    /// Keep the provider's ledger, the events, and the SQLite database there; default: a temporary folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) folder: Option<PathBuf>,
+
+    /// A mistake of the service that the report must find
+    #[arg(long, value_enum, hide = true)]
+    pub(crate) mistake: Option<Mistake>,
 }
 
 #[derive(Debug, clap::Args)]

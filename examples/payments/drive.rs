@@ -43,10 +43,17 @@ const EVENTS: &str = "SELECT count(*) FROM leastlock_outbox WHERE topic = 'payme
 /// Drives.
 pub(crate) async fn drive(args: Drive) -> Result<(), Ended> {
     // Held to the end: the temporary files go with it.
-    let folder = tempfile::tempdir().map_err(|error| Ended::refused("no temporary folder", &error))?;
-    let files = Files { ledger: folder.path().join("ledger.sqlite"), events: folder.path().join("events.jsonl") };
-    let temporary = format!("sqlite://{}", folder.path().join("payments.sqlite").display());
-    let url = args.database.clone().unwrap_or(temporary);
+    let temporary = tempfile::tempdir().map_err(|error| Ended::refused("no temporary folder", &error))?;
+    let folder = args.folder.as_deref().unwrap_or(temporary.path());
+    let files = Files { ledger: folder.join("ledger.sqlite"), events: folder.join("events.jsonl") };
+    if files.ledger.exists() {
+        return Err(Ended::Refused(format!(
+            "{} is there already; a drive needs a ledger of its own",
+            files.ledger.display()
+        )));
+    }
+    let embedded = format!("sqlite://{}", folder.join("payments.sqlite").display());
+    let url = args.database.clone().unwrap_or(embedded);
     match Known::of(&url) {
         Some(Known::Postgres) => drive_on::<Postgres>(&args, &url, &files).await,
         Some(Known::Sqlite) => drive_on::<Sqlite>(&args, &url, &files).await,
@@ -126,8 +133,8 @@ fn service_arguments(args: &Drive, url: &str, files: &Files, provider: &str) -> 
     arguments.extend(owned(&["--policy", args.policy.name(), "--events", &events, "--items", &ITEMS.to_string()]));
     arguments.extend(owned(&["--opening-stock", &args.opening_stock.to_string()]));
     arguments.extend(owned(&["--lease-ms", LEASE_MS, "--call-limit-ms", CALL_LIMIT_MS, "--until-stdin-closes"]));
-    if args.new_key_per_attempt {
-        arguments.push("--new-key-per-attempt".to_owned());
+    if let Some(mistake) = args.mistake {
+        arguments.extend(owned(&["--mistake", mistake.name()]));
     }
     arguments
 }

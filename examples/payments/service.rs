@@ -79,7 +79,7 @@ impl<DB: Engine> Service<DB> {
             .backoff(Backoff::new(Duration::from_millis(50), Duration::from_secs(2)))
             .build()
             .map_err(|error| Ended::refused("the payments' settings", &error))?;
-        let card = Card::new(&args.provider, Duration::from_millis(args.call_limit_ms), args.new_key_per_attempt);
+        let card = Card::new(&args.provider, Duration::from_millis(args.call_limit_ms), args.mistake);
         let card = card.map_err(|error| Ended::refused("the provider's client", &error))?;
         let outbox = Outbox::open(&pools.back_office).await.map_err(|error| Ended::refused("the outbox", &error))?;
         let relay = Relay::builder(&pools.back_office, Notices::open(args)?).lease(lease).woken_by(outbox.wake());

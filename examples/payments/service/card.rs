@@ -9,6 +9,7 @@ use reqwest::{Client, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::args::Mistake;
 use crate::provider::{ChargeRequest, Seen, VALID_UNTIL};
 
 /// The step under which a charge is recorded; its provider key follows from it.
@@ -41,14 +42,13 @@ pub(crate) struct Card {
     client: Client,
     base: Arc<str>,
     call_limit: Duration,
-    /// The mistake that the report must find.
-    new_key_per_attempt: bool,
+    mistake: Option<Mistake>,
 }
 
 impl Card {
-    pub(crate) fn new(base: &str, call_limit: Duration, new_key_per_attempt: bool) -> Result<Self, reqwest::Error> {
+    pub(crate) fn new(base: &str, call_limit: Duration, mistake: Option<Mistake>) -> Result<Self, reqwest::Error> {
         let client = Client::builder().timeout(call_limit).no_proxy().build()?;
-        Ok(Self { client, base: base.trim_end_matches('/').into(), call_limit, new_key_per_attempt })
+        Ok(Self { client, base: base.trim_end_matches('/').into(), call_limit, mistake })
     }
 
     /// Until when the provider may act on a call that is sent now: no longer than the claim is known to stand, so that whoever
@@ -57,7 +57,10 @@ impl Card {
     /// The clock is read before `remaining`, so a process that was stopped in between gets less and not more.
     pub(crate) fn valid_until(&self, remaining: impl FnOnce() -> Duration) -> i64 {
         let now = now_ms();
-        now.saturating_add(millis(remaining().min(self.call_limit)))
+        match self.mistake {
+            Some(Mistake::BelieveNotSeen) => i64::MAX,
+            _ => now.saturating_add(millis(remaining().min(self.call_limit))),
+        }
     }
 
     /// The latest moment at which a call of an owner before could be acted on, once its claim is known to be over.
@@ -66,7 +69,10 @@ impl Card {
     }
 
     pub(crate) async fn charge(&self, key: &ProviderKey, valid_until: i64, request: &ChargeRequest) -> Heard {
-        let key = if self.new_key_per_attempt { format!("{key}-{:x}", fastrand::u64(..)) } else { key.to_string() };
+        let key = match self.mistake {
+            Some(Mistake::NewKeyPerAttempt) => format!("{key}-{:x}", fastrand::u64(..)),
+            _ => key.to_string(),
+        };
         let call = self
             .client
             .post(format!("{}/charges", self.base))
@@ -83,6 +89,7 @@ impl Card {
     /// Asks what became of the charge under `key`. `NotDone` is said only once no call under it can be acted on any more, by the
     /// provider's own clock: later than `calls_end`. That is waited for, since it is soon.
     pub(crate) async fn ask(&self, key: &ProviderKey, calls_end: i64) -> Verdict<Charge> {
+        let calls_end = if self.mistake == Some(Mistake::BelieveNotSeen) { 0 } else { calls_end };
         match self.look(key).await {
             Some(Seen::NotSeen { now_ms }) if now_ms <= calls_end => {
                 let wait = u64::try_from(calls_end - now_ms).unwrap_or(0).saturating_add(1);
