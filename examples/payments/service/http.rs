@@ -83,9 +83,11 @@ async fn pay<DB: Engine>(
     match paying.await {
         Ok(Ok(told)) => told_response(told),
         Ok(Err(error)) => {
-            let can_help = can_help::<DB>(&error);
-            tracing::warn!(%error, can_help, "a payment did not come to an end");
-            answered(Answer::failed(can_help), false)
+            tracing::warn!(%error, "a payment did not come to an end");
+            match error.downcast_ref::<idempotency::Error>() {
+                Some(error) => Problem::from(error).response(),
+                None => answered(Answer::failed(can_help::<DB>(&error)), false),
+            }
         }
         Err(panic) => {
             tracing::error!(%panic, "a payment panicked");
@@ -138,9 +140,6 @@ fn customer(headers: &HeaderMap) -> Option<&str> {
 
 /// Whether the same request can come to an end later.
 fn can_help<DB: Engine>(error: &BoxError) -> bool {
-    if let Some(error) = error.downcast_ref::<idempotency::Error>() {
-        return error.is_retryable();
-    }
     if let Some(error) = error.downcast_ref::<occ::Error>() {
         return error.is_retryable();
     }
