@@ -49,7 +49,7 @@ pub(crate) enum Seen {
         reason: String,
     },
     /// Not by now, by the provider's clock; a call that is valid until then at the longest will not be acted on any more.
-    NotSeen {
+    Nothing {
         now_ms: i64,
     },
 }
@@ -132,7 +132,7 @@ impl Counter {
             Taken::New(seen @ Seen::Declined { .. }) | Taken::Before(seen @ Seen::Declined { .. }) => {
                 said(StatusCode::PAYMENT_REQUIRED, &seen)
             }
-            Taken::New(seen @ Seen::NotSeen { .. }) | Taken::Before(seen @ Seen::NotSeen { .. }) => {
+            Taken::New(seen @ Seen::Nothing { .. }) | Taken::Before(seen @ Seen::Nothing { .. }) => {
                 said(StatusCode::GONE, &seen)
             }
             Taken::Mismatch => status(StatusCode::UNPROCESSABLE_ENTITY),

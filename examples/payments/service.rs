@@ -108,10 +108,10 @@ impl<DB: Engine> Service<DB> {
         let mut relay = tokio::spawn(relay.run(back_office.clone()));
         let mut reconciler = tokio::spawn(reconciler.run(back_office.clone()));
         let router = http::router(Arc::clone(&desk)).map_err(|error| Ended::refused("the HTTP layer", &error))?;
-        let server = axum::serve(listener, router).with_graceful_shutdown(shutdown.clone().cancelled_owned());
-        let served = async {
-            let served = tokio::select! {
-                served = server => served,
+        let serving = axum::serve(listener, router).with_graceful_shutdown(shutdown.clone().cancelled_owned());
+        let desk_closed = async {
+            let ended = tokio::select! {
+                ended = serving => ended,
                 // An idle client keeps its connection, and a server that waits for it never ends.
                 () = async { shutdown.cancelled().await; tokio::time::sleep(DRAIN).await } => Ok(()),
             };
@@ -122,10 +122,10 @@ impl<DB: Engine> Service<DB> {
                     "payments at work are left to the next request with their key"
                 );
             }
-            served
+            ended
         };
         tokio::select! {
-            served = served => served.map_err(|error| Ended::refused("the server stopped", &error))?,
+            ended = desk_closed => ended.map_err(|error| Ended::refused("the server stopped", &error))?,
             ended = &mut relay => return Err(early("relay", ended.map(|ended| ended.map(drop)))),
             ended = &mut reconciler => return Err(early("reconciler", ended.map(|ended| ended.map(drop)))),
         }

@@ -95,17 +95,17 @@ fn binary() -> &'static Path {
     BINARY.get_or_init(|| {
         let test = std::env::current_exe().expect("the test's own path");
         let profile = test.ancestors().nth(2).expect("target/<profile>/deps/<test>");
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--example", "payments", "--features", "tower"]);
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--example", "payments", "--features", "tower"]);
         let optional = [
             ("mysql", cfg!(feature = "mysql")),
             ("http", cfg!(feature = "http")),
             ("metrics", cfg!(feature = "metrics")),
         ];
         for (feature, _) in optional.into_iter().filter(|(_, is_on)| *is_on) {
-            build.args(["--features", feature]);
+            cargo.args(["--features", feature]);
         }
-        let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).status();
+        let built = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status();
         assert!(built.expect("cargo runs").success(), "the example does not build");
         profile.join("examples").join("payments")
     })

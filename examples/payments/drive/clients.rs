@@ -107,14 +107,14 @@ impl Clients {
                     return Ok(());
                 }
                 Asked::Wrong(what) => {
-                    let order = &payment.order.order;
+                    let order = &payment.order.id;
                     return Err(Ended::Breach(vec![format!("order {order} was answered with {what}")]));
                 }
                 Asked::HungUp => {
                     self.hung_up.fetch_add(1, Relaxed);
                 }
                 Asked::Again if Instant::now() > deadline => {
-                    let (order, key) = (&payment.order.order, &payment.key);
+                    let (order, key) = (&payment.order.id, &payment.key);
                     let breach = format!("order {order} has no answer after {PATIENCE:?} (key {key})");
                     return Err(Ended::Breach(vec![breach]));
                 }
@@ -148,7 +148,7 @@ impl Clients {
             None => told[number] = Some(answer),
             Some(earlier) if *earlier == answer => {}
             Some(earlier) => {
-                let order = &self.payments[number].order.order;
+                let order = &self.payments[number].order.id;
                 let breach = format!("order {order} was answered {earlier:?} and then {answer:?}");
                 self.contradictions.lock().unwrap_or_else(PoisonError::into_inner).push(breach);
             }
@@ -169,7 +169,7 @@ impl Clients {
         let mut breaches = self.contradictions.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         for (payment, told) in self.payments.iter().zip(told.iter()) {
-            let name = &payment.order.order;
+            let name = &payment.order.id;
             let Some(told) = told else {
                 breaches.push(format!("order {name} was never answered"));
                 continue;

@@ -21,7 +21,7 @@ pub(crate) fn plan(payments: u32, seed: u64) -> Vec<Payment> {
         key: format!("{number}-{:016x}", rng.u64(..)),
         customer: format!("customer-{}", rng.u32(0..CUSTOMERS)),
         order: Order {
-            order: format!("order-{number}"),
+            id: format!("order-{number}"),
             item: item_name(rng.u32(0..ITEMS)),
             units: rng.i64(1..=3),
             card: card(number, &mut rng),

@@ -117,7 +117,7 @@ impl Ledger {
         }
         let now_ms = Statement::new(NOW).fetch_one::<Sqlite>(&mut tx).await?.int(0)?;
         if now_ms > *valid_until {
-            return Ok(Taken::New(Seen::NotSeen { now_ms }));
+            return Ok(Taken::New(Seen::Nothing { now_ms }));
         }
         let seen = if declines {
             Seen::Declined { reason: "insufficient funds".to_owned() }
@@ -126,13 +126,13 @@ impl Ledger {
             let id = charge.fetch_one::<Sqlite>(&mut tx).await?.int(0)?;
             Seen::Charged { charge: charge_id(id), amount_cents: request.amount_cents }
         };
-        let (charge, declined) = match &seen {
+        let (charge, reason) = match &seen {
             Seen::Charged { charge, .. } => (Some(charge.as_str()), None),
             Seen::Declined { reason } => (None, Some(reason.as_str())),
-            Seen::NotSeen { .. } => (None, None),
+            Seen::Nothing { .. } => (None, None),
         };
         let see = Statement::new(SEE).bind(provider_key).bind(&request.reference).bind(request.amount_cents);
-        see.bind(charge).bind(declined).execute::<Sqlite>(&mut tx).await?;
+        see.bind(charge).bind(reason).execute::<Sqlite>(&mut tx).await?;
         commit(tx).await?;
         Ok(Taken::New(seen))
     }
@@ -146,7 +146,7 @@ impl Ledger {
             // Later than the look, on the one connection: whatever is taken after it finds a later clock still. The clock is
             // the wall's, which a step back would break; a real provider has a better one.
             None => {
-                Ok(Seen::NotSeen { now_ms: Statement::new(NOW).fetch_one::<Sqlite>(&mut connection).await?.int(0)? })
+                Ok(Seen::Nothing { now_ms: Statement::new(NOW).fetch_one::<Sqlite>(&mut connection).await?.int(0)? })
             }
         }
     }

@@ -25,14 +25,14 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) fn paid(order: &Order, charge: &Charge) -> Result<Self, serde_json::Error> {
         let body =
-            json!({"order": order.order, "state": "paid", "amount_cents": charge.amount_cents, "charge": charge.id});
+            json!({"order": order.id, "state": "paid", "amount_cents": charge.amount_cents, "charge": charge.id});
         Ok(Self { status: StatusCode::CREATED.as_u16(), body: serde_json::to_string(&body)? })
     }
 
     pub(crate) fn declined(order: &Order, reason: &str) -> Result<Self, serde_json::Error> {
         let detail =
             format!("The card was declined ({reason}). The order is cancelled; pay a new one with another card.");
-        Self::problem(StatusCode::PAYMENT_REQUIRED, "declined", "Payment declined", &detail, Some(&order.order))
+        Self::problem(StatusCode::PAYMENT_REQUIRED, "declined", "Payment declined", &detail, Some(&order.id))
     }
 
     /// Nothing was reserved.
@@ -49,7 +49,7 @@ impl Answer {
                 "It was made under another idempotency key. Nothing was charged under this one.",
             ),
         };
-        Self::problem(status, kind, title, detail, Some(&order.order))
+        Self::problem(status, kind, title, detail, Some(&order.id))
     }
 
     /// What the client asked for cannot be read, so nothing began and nothing is stored.

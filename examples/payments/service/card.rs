@@ -91,7 +91,7 @@ impl Card {
     pub(crate) async fn ask(&self, key: &ProviderKey, calls_end: i64) -> Verdict<Charge> {
         let calls_end = if self.mistake == Some(Mistake::BelieveNotSeen) { 0 } else { calls_end };
         match self.look(key).await {
-            Some(Seen::NotSeen { now_ms }) if now_ms <= calls_end => {
+            Some(Seen::Nothing { now_ms }) if now_ms <= calls_end => {
                 let wait = u64::try_from(calls_end - now_ms).unwrap_or(0).saturating_add(1);
                 tokio::time::sleep(Duration::from_millis(wait).min(self.call_limit + MAX_SKEW)).await;
                 verdict(self.look(key).await, calls_end)
@@ -124,8 +124,8 @@ fn verdict(seen: Option<Seen>, calls_end: i64) -> Verdict<Charge> {
     match seen {
         Some(Seen::Charged { charge, amount_cents }) => Verdict::Done(Charge { id: charge, amount_cents }),
         Some(Seen::Declined { reason }) => Verdict::failed(&reason).unwrap_or(Verdict::StillUnknown),
-        Some(Seen::NotSeen { now_ms }) if now_ms > calls_end => Verdict::NotDone,
-        Some(Seen::NotSeen { .. }) | None => Verdict::StillUnknown,
+        Some(Seen::Nothing { now_ms }) if now_ms > calls_end => Verdict::NotDone,
+        Some(Seen::Nothing { .. }) | None => Verdict::StillUnknown,
     }
 }
 
@@ -138,7 +138,7 @@ async fn heard(response: Response) -> Heard {
             Heard::Charged(Charge { id: charge, amount_cents })
         }
         (StatusCode::PAYMENT_REQUIRED, Seen::Declined { reason }) => Heard::Declined(reason),
-        (StatusCode::GONE, Seen::NotSeen { .. }) => Heard::NotTaken,
+        (StatusCode::GONE, Seen::Nothing { .. }) => Heard::NotTaken,
         _ => Heard::Nothing,
     }
 }

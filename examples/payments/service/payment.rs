@@ -76,7 +76,7 @@ impl<DB: Engine> Payments<DB> {
         let Reservation::Reserved { amount_cents } = reservation else {
             return Ok(Told::First(run.complete(Answer::refused(&reservation, order)?).await?));
         };
-        let request = ChargeRequest { reference: order.order.clone(), amount_cents, card: order.card.clone() };
+        let request = ChargeRequest { reference: order.id.clone(), amount_cents, card: order.card.clone() };
         match self.charge_by_policy(&mut run, &request).await? {
             Charged::Yes(charge) => {
                 if let Local::Todo(mut step) = run.local("settle").await? {

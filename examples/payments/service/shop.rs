@@ -52,7 +52,8 @@ pub(crate) enum OrderState {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Order {
     /// The customer's own name for it; with a second idempotency key it is refused.
-    pub(crate) order: String,
+    #[serde(rename = "order")]
+    pub(crate) id: String,
     pub(crate) item: String,
     pub(crate) units: i64,
     /// The token of the card, from the provider.
@@ -93,7 +94,7 @@ impl Order {
     /// Whether it can be tried at all.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let named = |name: &str| !name.is_empty() && name.len() <= MAX_NAME_BYTES;
-        if !named(&self.order) || !named(&self.item) || !named(&self.card) {
+        if !named(&self.id) || !named(&self.item) || !named(&self.card) {
             Err("order, item and card are 1 to 64 bytes each")
         } else if !(1..=MAX_UNITS).contains(&self.units) {
             Err("units are 1 to 1,000")
@@ -132,7 +133,7 @@ impl Shop {
         let amount_cents = price.int(0)? * order.units;
         let mut savepoint = tx.begin().await?;
         let insert = Statement::new(INSERT_ORDER)
-            .bind(&order.order)
+            .bind(&order.id)
             .bind(customer)
             .bind(key.as_str())
             .bind(&order.item)
@@ -161,11 +162,11 @@ impl Shop {
         charge: &Charge,
     ) -> Result<(), BoxError> {
         end::<DB>(tx, order, OrderState::Paid).await?;
-        let charged = Statement::new(CHARGED).bind(&order.order).bind(&charge.id).into_query::<DB>()?;
+        let charged = Statement::new(CHARGED).bind(&order.id).bind(&charge.id).into_query::<DB>()?;
         changed(guarded(charged).exactly(1).execute(tx).await?)?;
         let notice =
-            Notice::Paid { order: order.order.clone(), amount_cents: charge.amount_cents, charge: charge.id.clone() };
-        self.outbox.append(tx, Event::new(TOPIC, order.order.as_str()).json(&notice)?).await?;
+            Notice::Paid { order: order.id.clone(), amount_cents: charge.amount_cents, charge: charge.id.clone() };
+        self.outbox.append(tx, Event::new(TOPIC, order.id.as_str()).json(&notice)?).await?;
         Ok(())
     }
 
@@ -179,10 +180,10 @@ impl Shop {
         end::<DB>(tx, order, OrderState::Cancelled).await?;
         let give_back = Statement::new(GIVE_BACK).bind(&order.item).bind(order.units).into_query::<DB>()?;
         changed(guarded(give_back).exactly(1).execute(tx).await?)?;
-        let declined = Statement::new(DECLINED).bind(&order.order).bind(reason).into_query::<DB>()?;
+        let declined = Statement::new(DECLINED).bind(&order.id).bind(reason).into_query::<DB>()?;
         changed(guarded(declined).exactly(1).execute(tx).await?)?;
-        let notice = Notice::Cancelled { order: order.order.clone(), reason: reason.to_owned() };
-        self.outbox.append(tx, Event::new(TOPIC, order.order.as_str()).json(&notice)?).await?;
+        let notice = Notice::Cancelled { order: order.id.clone(), reason: reason.to_owned() };
+        self.outbox.append(tx, Event::new(TOPIC, order.id.as_str()).json(&notice)?).await?;
         Ok(())
     }
 }
@@ -215,7 +216,7 @@ pub(crate) async fn state<DB: Engine>(
 }
 
 async fn end<DB: Engine>(tx: &mut Transaction<'static, DB>, order: &Order, to: OrderState) -> Result<(), BoxError> {
-    match DB::move_order(tx, &order.order, OrderState::Reserved, to).await? {
+    match DB::move_order(tx, &order.id, OrderState::Reserved, to).await? {
         Transitioned::Applied => Ok(()),
         // The step's own fence comes first, so this is another program's hand in the table.
         Transitioned::Conflict(conflict) => Err(format!("the order was moved by somebody else: {conflict}").into()),
