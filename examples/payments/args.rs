@@ -91,6 +91,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "LIST", conflicts_with = "events")]
     pub(crate) brokers: Option<String>,
 
+    /// The topic; it begins with `payments`
+    #[arg(long, value_name = "NAME", default_value = "payments", value_parser = topic)]
+    pub(crate) topic: String,
+
     /// File to publish to instead, a line for each event; default: memory
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
@@ -185,6 +189,10 @@ pub(crate) struct Drive {
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
+    /// Kafka brokers for the service to publish to, host:port,…, to a topic of the drive's own; default: a file
+    #[arg(long, value_name = "LIST")]
+    pub(crate) brokers: Option<String>,
+
     /// Keep the provider's ledger, the events, and the SQLite database there; default: a temporary folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
@@ -192,6 +200,11 @@ pub(crate) struct Drive {
     /// A mistake of the service that the report must find
     #[arg(long, value_enum, hide = true)]
     pub(crate) mistake: Option<Mistake>,
+}
+
+/// The report tells the service's events in the outbox by their topic.
+fn topic(name: &str) -> Result<String, &'static str> {
+    if name.starts_with("payments") { Ok(name.to_owned()) } else { Err("it begins with `payments`") }
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,6 @@
 //! The books: what the service's database, the provider's ledger and the published events say, and what must agree.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use leastlock::core::Statement;
 use leastlock::idempotency::Key;
@@ -15,18 +14,18 @@ use crate::engine::{Engine, Known, place};
 use crate::provider::ledger::{ChargeRow, Ledger, SeenRow};
 use crate::service::card::CHARGE_STEP;
 use crate::service::scope_of;
-use crate::service::shop::{Notice, TOPIC};
+use crate::service::shop::Notice;
 
 mod published;
 mod reconciliation;
 
-pub(crate) use crate::books::published::published;
+pub(crate) use crate::books::published::{Arrivals, Published};
 
 const ORDERS: &str = "SELECT order_id, customer, idempotency_key, item, units, amount_cents, state, charge_id \
     FROM payment_order ORDER BY order_id";
 const STOCK: &str = "SELECT item, opening, units, given_back FROM payment_stock ORDER BY item";
 const KEYS: &str = "SELECT scope, idempotency_key, state FROM leastlock_idempotency WHERE scope LIKE 'shop/%/pay'";
-const EVENTS: &str = "SELECT CAST(event_id AS TEXT), value FROM leastlock_outbox WHERE topic = $1";
+const EVENTS: &str = "SELECT CAST(event_id AS TEXT), value FROM leastlock_outbox WHERE topic LIKE 'payments%'";
 const RESOLVED: &str = "SELECT count(*) FROM leastlock_idempotency_audit";
 
 /// An order, as the service has it.
@@ -62,8 +61,8 @@ pub(crate) struct Books {
     pub(crate) keys: BTreeMap<(String, String), String>,
     /// Event id and what it says, from the outbox.
     pub(crate) events: Vec<(String, Notice)>,
-    /// The same from the other side, each event id once; `None` if it was not published to a file.
-    pub(crate) published: Option<BTreeMap<String, Notice>>,
+    /// The same from the other side, each event id once; `None` if nobody says where that is.
+    pub(crate) published: Option<Published>,
     pub(crate) seen: Vec<SeenRow>,
     pub(crate) charges: Vec<ChargeRow>,
     /// Unknown outcomes that the reconciler, or an operator, has resolved.
@@ -74,7 +73,7 @@ impl Books {
     pub(crate) async fn read<DB: Engine>(
         pool: &Pool<DB>,
         ledger: &Ledger,
-        events: Option<&Path>,
+        arrivals: Option<&Arrivals>,
     ) -> Result<Self, BoxError> {
         let mut connection = pool.acquire().await?;
         let mut books = Self::default();
@@ -100,11 +99,13 @@ impl Books {
         for row in Statement::new(KEYS).fetch_all::<DB>(&mut connection).await? {
             books.keys.insert((row.text(0)?, row.text(1)?), row.text(2)?);
         }
-        for row in Statement::new(EVENTS).bind(TOPIC).fetch_all::<DB>(&mut connection).await? {
+        for row in Statement::new(EVENTS).fetch_all::<DB>(&mut connection).await? {
             books.events.push((row.text(0)?, serde_json::from_slice(&row.bytes(1)?)?));
         }
         books.resolved = Statement::new(RESOLVED).fetch_one::<DB>(&mut connection).await?.int(0)?;
-        books.published = events.map(published).transpose()?;
+        if let Some(arrivals) = arrivals {
+            books.published = Some(arrivals.read().await?);
+        }
         (books.seen, books.charges) = (ledger.seen().await?, ledger.charges().await?);
         Ok(books)
     }
@@ -144,7 +145,8 @@ async fn report_on<DB: Engine>(args: &Report) -> Result<(), Ended> {
     let pools = DB::open(&args.database).await;
     let pools = pools
         .map_err(|error| Ended::refused(&format!("cannot reach the database {}", place(&args.database)), &error))?;
-    let books = Books::read(&pools.back_office, &ledger, args.events.as_deref()).await;
+    let arrivals = args.events.clone().map(Arrivals::File);
+    let books = Books::read(&pools.back_office, &ledger, arrivals.as_ref()).await;
     let books = books.map_err(|error| Ended::refused("the books cannot be read", &*error))?;
     let breaches = books.breaches();
     if !breaches.is_empty() {

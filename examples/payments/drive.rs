@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Drive;
-use crate::books::{Books, published};
+use crate::books::{Arrivals, Books};
 use crate::drive::clients::Clients;
 use crate::drive::keeper::{Kept, keep};
 use crate::drive::plan::{Payment, plan};
@@ -25,6 +25,7 @@ mod keeper;
 mod plan;
 mod report;
 mod server;
+mod topic;
 
 pub(crate) const ITEMS: u32 = 10;
 /// Short, so that a key whose owner was killed goes on soon.
@@ -38,14 +39,17 @@ const LOOK: Duration = Duration::from_millis(100);
 
 const IN_USE: &str = "SELECT (SELECT count(*) FROM payment_order) \
     + (SELECT count(*) FROM leastlock_idempotency WHERE scope LIKE 'shop/%/pay')";
-const EVENTS: &str = "SELECT count(*) FROM leastlock_outbox WHERE topic = 'payments'";
+const EVENTS: &str = "SELECT count(*) FROM leastlock_outbox WHERE topic LIKE 'payments%'";
 
 /// Drives.
 pub(crate) async fn drive(args: Drive) -> Result<(), Ended> {
     // Held to the end: the temporary files go with it.
     let temporary = tempfile::tempdir().map_err(|error| Ended::refused("no temporary folder", &error))?;
     let folder = args.folder.as_deref().unwrap_or(temporary.path());
-    let files = Files { ledger: folder.join("ledger.sqlite"), events: folder.join("events.jsonl") };
+    let files = Files {
+        ledger: folder.join("ledger.sqlite"),
+        arrivals: topic::arrivals(args.brokers.as_deref(), folder).await?,
+    };
     if files.ledger.exists() {
         return Err(Ended::Refused(format!(
             "{} is there already; a drive needs a ledger of its own",
@@ -64,7 +68,7 @@ pub(crate) async fn drive(args: Drive) -> Result<(), Ended> {
 /// What the children write to.
 struct Files {
     ledger: PathBuf,
-    events: PathBuf,
+    arrivals: Arrivals,
 }
 
 async fn drive_on<DB: Engine>(args: &Drive, url: &str, files: &Files) -> Result<(), Ended> {
@@ -95,12 +99,12 @@ async fn drive_on<DB: Engine>(args: &Drive, url: &str, files: &Files) -> Result<
     let () = stormed;
     clients.bar.finish_and_clear();
     let stormed_for = begun.elapsed();
-    everything_published(&pools.back_office, files).await?;
+    everything_published(&pools.back_office, &files.arrivals).await?;
     service.end("service").await?;
     provider.end("provider").await?;
 
     let ledger = Ledger::open(&files.ledger, true).await.map_err(|error| Ended::refused("the ledger", &error))?;
-    let books = Books::read(&pools.back_office, &ledger, Some(&files.events)).await;
+    let books = Books::read(&pools.back_office, &ledger, Some(&files.arrivals)).await;
     let books = books.map_err(|error| Ended::refused("the books cannot be read", &*error))?;
     let driven =
         Driven { args, seed, clients: &clients, books: &books, kills, claims_cut, stormed_for, took: begun.elapsed() };
@@ -128,11 +132,14 @@ fn provider_arguments(args: &Drive, files: &Files) -> Vec<String> {
 }
 
 fn service_arguments(args: &Drive, url: &str, files: &Files, provider: &str) -> Vec<String> {
-    let events = files.events.display().to_string();
     let mut arguments = owned(&["serve", "--listen", "127.0.0.1:0", "--database", url, "--provider", provider]);
-    arguments.extend(owned(&["--policy", args.policy.name(), "--events", &events, "--items", &ITEMS.to_string()]));
+    arguments.extend(owned(&["--policy", args.policy.name(), "--items", &ITEMS.to_string()]));
     arguments.extend(owned(&["--opening-stock", &args.opening_stock.to_string()]));
     arguments.extend(owned(&["--lease-ms", LEASE_MS, "--call-limit-ms", CALL_LIMIT_MS, "--until-stdin-closes"]));
+    match &files.arrivals {
+        Arrivals::File(file) => arguments.extend(owned(&["--events", &file.display().to_string()])),
+        Arrivals::Topic { brokers, topic } => arguments.extend(owned(&["--brokers", brokers, "--topic", topic])),
+    }
     if let Some(mistake) = args.mistake {
         arguments.extend(owned(&["--mistake", mistake.name()]));
     }
@@ -155,7 +162,7 @@ async fn unused<DB: Engine>(pool: &Pool<DB>) -> Result<(), Ended> {
 }
 
 /// Waits until what was appended has arrived.
-async fn everything_published<DB: Engine>(pool: &Pool<DB>, files: &Files) -> Result<(), Ended> {
+async fn everything_published<DB: Engine>(pool: &Pool<DB>, arrivals: &Arrivals) -> Result<(), Ended> {
     let refused = |error: sqlx::Error| Ended::refused("the outbox cannot be read", &error);
     let (mut arrived, mut moved_at) = (0, Instant::now());
     loop {
@@ -163,7 +170,7 @@ async fn everything_published<DB: Engine>(pool: &Pool<DB>, files: &Files) -> Res
         let events = Statement::new(EVENTS).fetch_one::<DB>(&mut connection).await.and_then(|row| row.int(0));
         let events = events.map_err(refused)?;
         drop(connection);
-        let seen = published(&files.events).map_err(|error| Ended::refused("the events", &*error))?.len();
+        let seen = arrivals.read().await.map_err(|error| Ended::refused("the events", &*error))?.len();
         if i64::try_from(seen).is_ok_and(|seen| seen >= events) {
             return Ok(());
         }

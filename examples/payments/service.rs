@@ -88,8 +88,13 @@ impl<DB: Engine> Service<DB> {
             .older_than(lease)
             .interval(lease / 2)
             .backoff(Backoff::new(lease / 2, Duration::from_mins(10)));
-        let payments =
-            Payments { pool: pools.payments.clone(), phased, shop: Shop::new(outbox), card, policy: args.policy };
+        let payments = Payments {
+            pool: pools.payments.clone(),
+            phased,
+            shop: Shop::new(outbox, &args.topic),
+            card,
+            policy: args.policy,
+        };
         Ok(Self {
             desk: Arc::new(Desk {
                 payments: Arc::new(payments),

@@ -1,5 +1,7 @@
 //! Orders and stock: the local steps of a payment. Each runs in the transaction of its step, with its event.
 
+use std::sync::Arc;
+
 use leastlock::core::{Migration, Migrations, Statement};
 use leastlock::idempotency::Key;
 use leastlock::occ::{Transition, Transitioned, guarded};
@@ -18,8 +20,6 @@ const SCHEMA: &[Migration] = &[Migration { version: 1, name: "payments", sql: in
 pub(crate) const MIGRATIONS: Migrations =
     Migrations { table: "payments_migrations", postgres: SCHEMA, sqlite: SCHEMA, mysql: &[] };
 
-/// Where the events go.
-pub(crate) const TOPIC: &str = "payments";
 /// The most units that one order may ask for.
 const MAX_UNITS: i64 = 1_000;
 /// The longest name of an order or an item, in bytes.
@@ -108,11 +108,12 @@ impl Order {
 #[derive(Debug, Clone)]
 pub(crate) struct Shop {
     outbox: Outbox,
+    topic: Arc<str>,
 }
 
 impl Shop {
-    pub(crate) fn new(outbox: Outbox) -> Self {
-        Self { outbox }
+    pub(crate) fn new(outbox: Outbox, topic: &str) -> Self {
+        Self { outbox, topic: topic.into() }
     }
 
     /// What is committed can be published: spares the relay its next poll.
@@ -166,7 +167,7 @@ impl Shop {
         changed(guarded(charged).exactly(1).execute(tx).await?)?;
         let notice =
             Notice::Paid { order: order.id.clone(), amount_cents: charge.amount_cents, charge: charge.id.clone() };
-        self.outbox.append(tx, Event::new(TOPIC, order.id.as_str()).json(&notice)?).await?;
+        self.outbox.append(tx, Event::new(&*self.topic, order.id.as_str()).json(&notice)?).await?;
         Ok(())
     }
 
@@ -183,7 +184,7 @@ impl Shop {
         let declined = Statement::new(DECLINED).bind(&order.id).bind(reason).into_query::<DB>()?;
         changed(guarded(declined).exactly(1).execute(tx).await?)?;
         let notice = Notice::Cancelled { order: order.id.clone(), reason: reason.to_owned() };
-        self.outbox.append(tx, Event::new(TOPIC, order.id.as_str()).json(&notice)?).await?;
+        self.outbox.append(tx, Event::new(&*self.topic, order.id.as_str()).json(&notice)?).await?;
         Ok(())
     }
 }
