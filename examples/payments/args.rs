@@ -169,6 +169,10 @@ pub(crate) struct Drive {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(0..=100))]
     pub(crate) kills: u16,
 
+    /// Times that it is stopped (SIGSTOP) until another has its keys, and then goes on; default: 2, on SQLite none
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=100))]
+    pub(crate) stops: Option<u16>,
+
     /// postgres://… or sqlite://…, a database without payments; default: a temporary SQLite file
     #[arg(long, value_name = "URL")]
     pub(crate) database: Option<String>,

@@ -74,6 +74,7 @@ struct Files {
 async fn drive_on<DB: Engine>(args: &Drive, url: &str, files: &Files) -> Result<(), Ended> {
     let begun = Instant::now();
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..=u64::from(u32::MAX)));
+    let stops = stops(args, url)?;
     let pools = DB::open(url).await;
     let pools = pools.map_err(|error| Ended::refused(&format!("cannot reach the database {}", place(url)), &error))?;
     let provider = Server::start(&provider_arguments(args, files)).await?;
@@ -86,8 +87,8 @@ async fn drive_on<DB: Engine>(args: &Drive, url: &str, files: &Files) -> Result<
     let (address, addresses) = watch::channel(service.address.clone());
     let clients = Arc::new(Clients::new(Arc::clone(&payments), addresses, bar(copies))?);
     let done = CancellationToken::new();
-    let kills = keeper::moments(u64::from(args.kills), copies, seed);
-    let keeper = keep(&pools.back_office, service, &arguments, kills, (clients.answered(), address, done.clone()));
+    let blows = keeper::moments(args.kills, stops, copies, seed);
+    let keeper = keep(&pools.back_office, service, &arguments, blows, (clients.answered(), address, done.clone()));
     let storm = async {
         let stormed = clients.rage(args.clients, args.duplicates, seed).await;
         done.cancel();
@@ -95,7 +96,7 @@ async fn drive_on<DB: Engine>(args: &Drive, url: &str, files: &Files) -> Result<
     };
     // Both end together: the keeper when the clients are answered, the clients (with an error) when the service is gone.
     let (kept, stormed) = tokio::try_join!(keeper, storm)?;
-    let Kept { service, kills, claims_cut } = kept;
+    let Kept { service, blows } = kept;
     let () = stormed;
     clients.bar.finish_and_clear();
     let stormed_for = begun.elapsed();
@@ -106,8 +107,7 @@ async fn drive_on<DB: Engine>(args: &Drive, url: &str, files: &Files) -> Result<
     let ledger = Ledger::open(&files.ledger, true).await.map_err(|error| Ended::refused("the ledger", &error))?;
     let books = Books::read(&pools.back_office, &ledger, Some(&files.arrivals)).await;
     let books = books.map_err(|error| Ended::refused("the books cannot be read", &*error))?;
-    let driven =
-        Driven { args, seed, clients: &clients, books: &books, kills, claims_cut, stormed_for, took: begun.elapsed() };
+    let driven = Driven { args, seed, clients: &clients, books: &books, blows, stormed_for, took: begun.elapsed() };
     println!("{}", driven.table());
     let mut breaches = clients.breaches(&books);
     breaches.extend(books.breaches());
@@ -119,6 +119,18 @@ async fn drive_on<DB: Engine>(args: &Drive, url: &str, files: &Files) -> Result<
          and in paid orders are the opening; one event for each order, and it arrived"
     );
     Ok(())
+}
+
+/// Two by default, where that is possible.
+fn stops(args: &Drive, url: &str) -> Result<u16, Ended> {
+    match (args.stops, Known::of(url)) {
+        (Some(1..), Some(Known::Sqlite)) => {
+            let reason = "--stops needs PostgreSQL: on SQLite a stopped writer keeps the one write lock of the file";
+            Err(Ended::Refused(reason.to_owned()))
+        }
+        (stops, Some(Known::Postgres)) => Ok(stops.unwrap_or(2)),
+        _ => Ok(0),
+    }
 }
 
 fn provider_arguments(args: &Drive, files: &Files) -> Vec<String> {

@@ -11,6 +11,13 @@ pub(crate) fn token(until_stdin_closes: bool) -> Result<CancellationToken, Ended
     let refused = |error: std::io::Error| Ended::refused("no signals", &error);
     let (mut terminate, mut interrupt) =
         (signal(SignalKind::terminate()).map_err(refused)?, signal(SignalKind::interrupt()).map_err(refused)?);
+    // One that is stopped does not notice the end of stdin. The kernel tells it by the thread that started it, which for a
+    // drive is the main one.
+    #[cfg(target_os = "linux")]
+    if until_stdin_closes {
+        let told = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+        told.map_err(|error| Ended::refused("no signal at the parent's end", &error))?;
+    }
     let token = CancellationToken::new();
     let cancelled = token.clone();
     tokio::spawn(async move {

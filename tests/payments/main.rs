@@ -4,6 +4,7 @@ mod http;
 mod program;
 
 use leastlock_testkit::TestDatabase;
+use leastlock_testkit::broker::KAFKA_BROKERS;
 use leastlock_testkit::database::{Postgres, Sqlite};
 
 use crate::program::{Output, payments};
@@ -24,10 +25,30 @@ fn embedded_killed_service_charges_each_payment_once_and_gives_stock_back_once()
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_killed_service_charges_each_payment_once_and_gives_stock_back_once() {
     let database = TestDatabase::<Postgres>::create().await;
-    assert_clean(&drive(&["--kills", "4", "--database", &database.url]), 4);
+    assert_clean(&drive(&["--kills", "4", "--stops", "0", "--database", &database.url]), 4);
     let again = drive(&["--database", &database.url]);
     assert_eq!(again.code, Some(2), "{again}");
     assert!(again.stderr.contains("has payments already"), "{again}");
+}
+
+/// A late owner wakes up with its call in hand, and its provider would charge for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_service_that_was_stopped_for_longer_than_its_lease_charges_nothing_late() {
+    let database = TestDatabase::<Postgres>::create().await;
+    let output = drive(&["--kills", "0", "--stops", "3", "--charge-every-call", "--database", &database.url]);
+    assert_clean(&output, 0);
+    assert_eq!(output.figure("stops for longer than the lease"), 3, "{output}");
+    assert!(output.figure("keys that went to others meanwhile") > 0, "{output}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_and_kafka_every_order_has_its_one_event_in_the_topic() {
+    let database = TestDatabase::<Postgres>::create().await;
+    let brokers = std::env::var(KAFKA_BROKERS)
+        .unwrap_or_else(|_| panic!("{KAFKA_BROKERS} is not set: eval \"$(scripts/services env)\""));
+    let output = drive(&["--kills", "2", "--stops", "0", "--database", &database.url, "--brokers", &brokers]);
+    assert_clean(&output, 2);
+    assert_eq!(output.figure("events"), output.figure("paid") + output.figure("declined"), "{output}");
 }
 
 #[test]
@@ -116,6 +137,8 @@ fn what_cannot_be_run_ends_with_one_clear_line_and_exit_code_two() {
         (&["drive", "--database", "postgres://127.0.0.1:1/x"], "cannot reach the database"),
         (&["drive", "--clients", "0"], "--clients"),
         (&["drive", "--client", "1"], "--client"),
+        (&["drive", "--stops", "1"], "--stops needs PostgreSQL"),
+        (&["drive", "--brokers", "127.0.0.1:1"], "cannot make the topic"),
         (&["drive", "--policy", "hope"], "--policy"),
         (&["report", "--ledger", "/nowhere/ledger.sqlite"], "there is no ledger"),
         (&["serve", "--database", "mysql://127.0.0.1:1/x"], "--database must begin with"),

@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::args::Drive;
 use crate::books::Books;
 use crate::drive::clients::Clients;
+use crate::drive::keeper::Blows;
 
 /// Copies answered. Hidden where stderr is not a terminal.
 pub(crate) fn bar(copies: u64) -> ProgressBar {
@@ -24,15 +25,14 @@ pub(crate) struct Driven<'a> {
     pub(crate) seed: u64,
     pub(crate) clients: &'a Clients,
     pub(crate) books: &'a Books,
-    pub(crate) kills: u64,
-    pub(crate) claims_cut: i64,
+    pub(crate) blows: Blows,
     pub(crate) stormed_for: Duration,
     pub(crate) took: Duration,
 }
 
 impl Driven<'_> {
     pub(crate) fn table(&self) -> Table {
-        let Self { args, clients, books, .. } = self;
+        let Self { args, clients, books, blows, .. } = self;
         let stock = |of: fn(&crate::books::StockRow) -> i64| books.stock.iter().map(of).sum::<i64>().to_string();
         let rows = [
             ("payments", args.payments.to_string()),
@@ -43,8 +43,10 @@ impl Driven<'_> {
             ("  replayed", clients.replayed.load(Relaxed).to_string()),
             ("  sent again after no final answer", clients.asked_again.load(Relaxed).to_string()),
             ("  hung up by the client", clients.hung_up.load(Relaxed).to_string()),
-            ("kills of the service", self.kills.to_string()),
-            ("  keys claimed at those moments", self.claims_cut.to_string()),
+            ("kills of the service", blows.kills.to_string()),
+            ("  keys claimed at those moments", blows.claims_cut.to_string()),
+            ("stops for longer than the lease", blows.stops.to_string()),
+            ("  keys that went to others meanwhile", blows.claims_lost.to_string()),
             ("charges at the provider", books.charges.len().to_string()),
             ("  keys that it saw", books.seen.len().to_string()),
             ("  calls with a key that it had seen", books.repeated_calls().to_string()),

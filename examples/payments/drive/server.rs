@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
@@ -49,6 +50,23 @@ impl Server {
     /// SIGKILL: no destructor runs, no transaction is rolled back by it.
     pub(crate) async fn kill(mut self) -> Result<(), Ended> {
         self.child.kill().await.map_err(|error| Ended::refused("the service cannot be killed", &error))
+    }
+
+    /// SIGSTOP, as a suspended machine or a long pause would.
+    pub(crate) fn stop(&self) -> Result<(), Ended> {
+        self.signal(Signal::STOP)
+    }
+
+    /// SIGCONT.
+    pub(crate) fn go_on(&self) -> Result<(), Ended> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Ended> {
+        // `None` once it was waited for: then the number may be another process's.
+        let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let Some(pid) = pid else { return Err(Ended::Breach(vec!["the service ended by itself".to_owned()])) };
+        kill_process(pid, signal).map_err(|error| Ended::refused("the service cannot be signalled", &error))
     }
 
     /// Resolves if it ends by itself, which it should not.
