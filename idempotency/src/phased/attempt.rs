@@ -28,6 +28,8 @@ pub struct Attempt<'r, DB: PhasedSql, R, T> {
     undo: Option<String>,
     provider_key: ProviderKey,
     number: u32,
+    /// Whether an attempt before this one is unknown.
+    follows_unknown: bool,
     result: PhantomData<fn(T) -> T>,
 }
 
@@ -38,6 +40,7 @@ impl<'r, DB: PhasedSql, R, T> Attempt<'r, DB, R, T> {
         at: At,
         provider_key: ProviderKey,
         attempts: u32,
+        follows_unknown: bool,
     ) -> Result<External<'r, DB, R, T>, Error> {
         let mut log = run.log.clone();
         log.start(at, call);
@@ -57,6 +60,7 @@ impl<'r, DB: PhasedSql, R, T> Attempt<'r, DB, R, T> {
             undo: call.undo.map(str::to_owned),
             provider_key,
             number: attempts.saturating_add(1),
+            follows_unknown,
             result: PhantomData,
         }))
     }
@@ -115,12 +119,17 @@ impl<'r, DB: PhasedSql, R, T> Attempt<'r, DB, R, T> {
     /// It did not happen, because the call never left: the connection could not be opened, a limit of this process refused it.
     /// The step may be asked for again.
     ///
+    /// It speaks of this attempt only. If one before it is unknown, the step stays unknown: that call may have had its effect.
+    ///
     /// # Errors
     /// [`Error::Superseded`] if the key is somebody else's by now.
     ///
     /// # Cancel safety
     /// Dropped half-way, the step is to be done, or unknown.
     pub async fn not_sent(self) -> Result<(), Error> {
+        if self.follows_unknown {
+            return Ok(());
+        }
         let call = Call { name: &self.name, kind: Kind::External, undo: self.undo.as_deref() };
         self.run.record(|log| log.withdraw(self.at, call)).await
     }

@@ -136,7 +136,7 @@ where
                 Found::Failed(reason) => return Ok(External::Failed(Failure { json: reason.get().to_owned() })),
                 Found::Todo { at, attempts } => {
                     settings.pause(attempts).await;
-                    return Attempt::start(run, call, at, key, attempts).await;
+                    return Attempt::start(run, call, at, key, attempts, false).await;
                 }
                 Found::Open { at, attempts } => (at, attempts),
             };
@@ -147,7 +147,7 @@ where
                 }
                 Decision::Repeat => {
                     settings.pause(attempts).await;
-                    return Attempt::start(run, call, at, key, attempts).await;
+                    return Attempt::start(run, call, at, key, attempts, true).await;
                 }
                 Decision::Said(Verdict::StillUnknown) => {
                     asked += 1;

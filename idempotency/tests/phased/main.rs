@@ -79,6 +79,7 @@ mod unknowns {
     leastlock_testkit::mount!(
         unknown: i2_owner_before_a_resolution_is_superseded,
         i16_silent_provider_is_called_within_the_limit_and_then_held,
+        i16_call_that_never_left_says_nothing_of_an_earlier_one,
         policy_decides_what_is_done_about_the_unknown,
         call_that_was_never_sent_is_free_to_be_made,
         resolution_is_in_force_with_its_audit_or_not_at_all,

@@ -140,6 +140,25 @@ pub(crate) async fn call_that_was_never_sent_is_free_to_be_made<DB: TestEngine +
     assert!(matches!(run.external::<String, _>("charge", Hold).await.unwrap(), External::Held(_)));
 }
 
+pub(crate) async fn i16_call_that_never_left_says_nothing_of_an_earlier_one<DB: TestEngine + PhasedSql>(
+    database: TestDatabase<DB>,
+) {
+    let (database, bank) = tables(database).await;
+    die_in_the_call(&database, &bank, "k1").await;
+    let mut run = first(&phased(), &database, "k1").await;
+    let again = run.external::<String, _>("charge", RetryWithSameKey).await.unwrap();
+    let External::Todo(attempt) = again else { panic!("{again:?}") };
+    attempt.not_sent().await.unwrap();
+    // Who may free the key, or go on past the step, forgets the charge.
+    let freed = run.release().await;
+    assert!(matches!(freed, Err(Error::Step { source: StepError::Open { .. } })), "{freed:?}");
+    end_leases(&database).await;
+    let mut run = first(&phased(), &database, "k1").await;
+    let held = run.external::<String, _>("charge", Hold).await.unwrap();
+    assert!(matches!(held, External::Held(_)), "{held:?}");
+    assert_eq!(charges(&database).await, 1);
+}
+
 pub(crate) async fn resolution_is_in_force_with_its_audit_or_not_at_all<DB: TestEngine + PhasedSql>(
     database: TestDatabase<DB>,
 ) {
