@@ -1,11 +1,14 @@
 //! Contenders in turn, round by round, each round verified.
 
+mod rounds;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use fastrand::Rng;
-use serde::Serialize;
+
+pub(crate) use self::rounds::{Comparison, Entry, Round};
 
 use crate::cpu::Cpu;
 use crate::load::{Load, WARM};
@@ -21,7 +24,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// # Contract
 /// - Every contender does equal work, except where its name says that it does less.
 /// - [`verify`](Self::verify) finds out from the database alone whether the effects that the calls claim are there.
-pub(crate) trait Contest: Send + Sync + 'static {
+pub(crate) trait Contest: Sized + Send + Sync + 'static {
     /// One way to do it.
     type Contender: Copy + Send + Sync + 'static;
     /// What all clients of a turn share, such as their pool.
@@ -60,6 +63,15 @@ pub(crate) trait Contest: Send + Sync + 'static {
         contender: Self::Contender,
         client: &mut Self::Client,
     ) -> impl Future<Output = anyhow::Result<Done>> + Send;
+
+    /// Puts the load of one turn on and measures it for so long: [`Load::run_for`], unless the clients are another program's.
+    /// The claims are those of all calls since [`prepare`](Self::prepare).
+    fn run(
+        &self,
+        load: &Load<'_, Self>,
+        time: Duration,
+        cpu: Cpu,
+    ) -> impl Future<Output = anyhow::Result<(Round, Claims)>> + Send;
 
     /// Compares the claims made since [`prepare`](Self::prepare) with the database; answers how much was given away that was
     /// not there. Fails at any other difference.
@@ -144,6 +156,8 @@ pub(crate) struct Claims {
     pub(crate) without_effect: u64,
     /// Calls that gave up.
     pub(crate) gave_up: u64,
+    /// Calls whose client went away before the answer: each may have had its effect, or not.
+    pub(crate) unanswered: u64,
     /// Attempts that met a conflict.
     pub(crate) conflicts: u64,
 }
@@ -164,6 +178,7 @@ impl Claims {
         self.effects += other.effects;
         self.without_effect += other.without_effect;
         self.gave_up += other.gave_up;
+        self.unanswered += other.unanswered;
         self.conflicts += other.conflicts;
     }
 
@@ -171,59 +186,6 @@ impl Claims {
     pub(crate) const fn answered(&self) -> u64 {
         self.effects + self.without_effect
     }
-}
-
-/// What one contender did in one round.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Round {
-    /// Operations that were answered in the time that is measured.
-    pub(crate) operations: u64,
-    /// That time.
-    pub(crate) seconds: f64,
-    /// The one divided by the other.
-    pub(crate) per_second: f64,
-    /// Half of the operations took no longer.
-    pub(crate) p50_us: f64,
-    /// 99 of 100 operations took no longer.
-    pub(crate) p99_us: f64,
-    /// Attempts that met a conflict.
-    pub(crate) conflicts: u64,
-    /// Calls that met conflicts until a limit, and are no operations.
-    pub(crate) gave_up: u64,
-    /// Processor time of the database, where it can be read.
-    pub(crate) cpu_seconds: Option<f64>,
-    /// How much was given away that was not there.
-    pub(crate) oversold: u64,
-}
-
-/// One contender's rounds.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Entry {
-    /// The contender.
-    pub(crate) name: &'static str,
-    /// The ratio that is reported beside it.
-    pub(crate) quotient: Option<Quotient>,
-    /// Whether conflicts are worth a column.
-    pub(crate) retries: bool,
-    /// It stands there to show a mistake.
-    pub(crate) is_wrong_on_purpose: bool,
-    /// How much it gave away that was not there, in the warm-up.
-    pub(crate) oversold_warming_up: u64,
-    /// In the order in which they ran, without the warm-up.
-    pub(crate) rounds: Vec<Round>,
-}
-
-/// All contenders' rounds at one number of clients.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Comparison {
-    /// What was done.
-    pub(crate) measure: &'static str,
-    /// How many clients did it at once.
-    pub(crate) clients: u32,
-    /// How many connections they had.
-    pub(crate) connections: u32,
-    /// In the order of their turns.
-    pub(crate) entries: Vec<Entry>,
 }
 
 /// What all contests of a run share.
@@ -295,7 +257,7 @@ impl<C: Contest> Turn<'_, C> {
         self.contest.prepare(self.contender, supply).await.context("preparing")?;
         let load = self.load(supply, options.seed ^ (u64::from(number) << 40));
         let time = if number == 0 { WARM_UP.min(options.seconds) } else { options.seconds };
-        let (mut round, claims) = load.run_for(time, course.cpu).await?;
+        let (mut round, claims) = self.contest.run(&load, time, course.cpu).await?;
         round.oversold = self.contest.verify(self.contender, supply, claims).await.context("wrong results")?;
         course.progress.turn_ended(&format!(
             "{}, clients: {}, {}: {:.0} ops/s",
@@ -323,18 +285,6 @@ impl<C: Contest> Turn<'_, C> {
     fn load(&self, supply: Supply, seed: u64) -> Load<'_, C> {
         let Self { contest, arena, clients, contender } = *self;
         Load { contest, arena, contender, clients, supply, seed }
-    }
-}
-
-impl Entry {
-    /// How much it gave away that was not there, in all rounds, the warm-up included.
-    pub(crate) fn oversold(&self) -> u64 {
-        self.oversold_warming_up + self.rounds.iter().map(|round| round.oversold).sum::<u64>()
-    }
-
-    fn without_rounds<C>(entrant: &Entrant<C>) -> Self {
-        let Entrant { name, quotient, retries, is_wrong_on_purpose, .. } = *entrant;
-        Self { name, quotient, retries, is_wrong_on_purpose, oversold_warming_up: 0, rounds: Vec::new() }
     }
 }
 

@@ -20,7 +20,7 @@ const WARM_CALLS: u32 = 2;
 /// But no longer than this, if a lock's queue lets some clients starve.
 const WARM_LIMIT: Duration = Duration::from_secs(5);
 /// A turn that has not ended so long after its time never will.
-const OVERTIME: Duration = Duration::from_mins(2);
+pub(crate) const OVERTIME: Duration = Duration::from_mins(2);
 
 /// One contender, with so many clients.
 #[derive(Debug)]
@@ -82,6 +82,19 @@ impl<C: Contest> Load<'_, C> {
             Ok(all)
         };
         timeout(OVERTIME, run).await.context("there is always more")?
+    }
+
+    /// Each client makes as many calls as one has to before it is warm.
+    pub(crate) async fn warm_up(&self) -> anyhow::Result<Claims> {
+        let run = async {
+            let mut clients = self.spawn(Caller::warm_up);
+            let mut all = Claims::default();
+            while let Some(client) = clients.join_next().await {
+                all.add(client.context("a client ended early")??);
+            }
+            Ok(all)
+        };
+        timeout(OVERTIME, run).await.context("the warm-up does not end")?
     }
 
     fn spawn<T, F>(&self, run: impl Fn(Caller<C>) -> F) -> JoinSet<anyhow::Result<T>>
@@ -175,6 +188,14 @@ impl<C: Contest> Caller<C> {
                 window.warmed.add_permits(1);
             }
         }
+    }
+
+    async fn warm_up(mut self) -> anyhow::Result<Claims> {
+        let mut claims = Claims::default();
+        for _ in 0..WARM_CALLS {
+            claims.count(self.contest.call(&self.arena, self.contender, &mut self.client).await?);
+        }
+        Ok(claims)
     }
 
     async fn run_out(mut self) -> anyhow::Result<Claims> {

@@ -116,10 +116,9 @@ async fn measure(scenario: &Scenario) -> anyhow::Result<Report> {
         Engine::Sqlite => on_engine::<Sqlite>(scenario).await,
         // Found out here, a missing server is an error with a name; later it would be a panic of the test database.
         Engine::MySql => {
-            let Scenario::Stock(options) = scenario else { bail!("this scenario is not on MariaDB") };
             let url = std::env::var(MYSQL_URL)?;
             MySqlConnection::connect(&url).await.context("the MariaDB server does not answer")?.close().await?;
-            stock::run::<MySql>(options).await
+            on_engine::<MySql>(scenario).await
         }
         _ => {
             let url = std::env::var(POSTGRES_URL)?;

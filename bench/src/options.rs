@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use leastlock_core::Engine;
 
+use crate::idempotency::Part;
 use crate::stock::{Contender, Scene};
 
 /// Fewer rounds make no median worth quoting.
@@ -17,8 +18,8 @@ const QUOTABLE_ROUNDS: u32 = 5;
 pub(crate) enum Scenario {
     /// Units taken from hot and from cold rows, in every way there is: conditional UPDATE, version column, row lock, combiner.
     Stock(StockOptions),
-    /// Idempotency keys around one INSERT, first request and replay, against the same by hand and against the bare INSERT.
-    Idempotency(Options),
+    /// Idempotency keys: what a key, a phased step and the HTTP layer cost over the bare transaction.
+    Idempotency(IdempotencyOptions),
 }
 
 impl Scenario {
@@ -26,18 +27,14 @@ impl Scenario {
     pub(crate) const fn options(&self) -> &Options {
         match self {
             Self::Stock(stock) => &stock.common,
-            Self::Idempotency(options) => options,
+            Self::Idempotency(idempotency) => &idempotency.common,
         }
     }
 
-    /// What is left to the scenario is filled in.
+    /// What is left to the scenario is filled in. The parts of `idempotency` have each their own numbers of clients.
     pub(crate) fn with_defaults(mut self) -> Self {
-        let (options, clients) = match &mut self {
-            Self::Stock(stock) => (&mut stock.common, [1, 16, 64, 256].as_slice()),
-            Self::Idempotency(options) => (options, [1, 16, 64].as_slice()),
-        };
-        if options.clients.is_empty() {
-            options.clients = clients.to_vec();
+        if let Self::Stock(StockOptions { common, .. }) = &mut self {
+            *common = common.with_clients(&[1, 16, 64, 256]);
         }
         self
     }
@@ -58,11 +55,22 @@ pub(crate) struct StockOptions {
     pub(crate) common: Options,
 }
 
+/// The options of `idempotency`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct IdempotencyOptions {
+    /// What is measured; a list [default: all].
+    #[arg(long = "part", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) parts: Vec<Part>,
+
+    #[command(flatten)]
+    pub(crate) common: Options,
+}
+
 /// The options that every scenario has.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// Server to make a database on, which is dropped at the end: postgres://… or, for `stock`, mysql://… Without it, the
-    /// PostgreSQL server that `LEASTLOCK_POSTGRES_URL` names.
+    /// Server to make a database on, which is dropped at the end: postgres://… or mysql://… Without it, the PostgreSQL
+    /// server that `LEASTLOCK_POSTGRES_URL` names.
     #[arg(long, value_name = "URL", value_parser = server_url)]
     pub(crate) database: Option<String>,
 
@@ -70,7 +78,8 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "database")]
     pub(crate) sqlite: bool,
 
-    /// How many clients run at once; a list [default: 1,16,64, and 256 for `stock`].
+    /// How many clients run at once; a list [default: for `stock` 1,16,64,256, for `idempotency` 1,16 and for its part `keys`
+    /// 64 as well].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) clients: Vec<u32>,
 
@@ -99,12 +108,17 @@ impl StockOptions {
     /// The command line that repeats the run, without the server's address.
     pub(crate) fn command(&self) -> String {
         let mut command = self.common.command("stock");
-        for (flag, names) in [("scenario", names(&self.scenes)), ("contender", names(&self.contenders))] {
-            if !names.is_empty() {
-                // Writing into a string cannot fail.
-                let _ = write!(command, " --{flag} {names}");
-            }
-        }
+        add_list(&mut command, "scenario", &names(&self.scenes));
+        add_list(&mut command, "contender", &names(&self.contenders));
+        command
+    }
+}
+
+impl IdempotencyOptions {
+    /// The command line that repeats the run, without the server's address.
+    pub(crate) fn command(&self) -> String {
+        let mut command = self.common.command("idempotency");
+        add_list(&mut command, "part", &names(&self.parts));
         command
     }
 }
@@ -113,16 +127,23 @@ impl Options {
     /// The command line that repeats the run, without the server's address.
     pub(crate) fn command(&self, scenario: &str) -> String {
         let clients: Vec<_> = self.clients.iter().map(ToString::to_string).collect();
-        let (clients, rounds, seconds, seed) = (clients.join(","), self.rounds, self.seconds.as_secs_f64(), self.seed);
+        let (rounds, seconds, seed) = (self.rounds, self.seconds.as_secs_f64(), self.seed);
         let mut command = format!("cargo run --release -p leastlock-bench -- {scenario}");
         command.push_str(match self.engine() {
             Engine::Sqlite => " --sqlite",
             Engine::MySql => " --database \"$LEASTLOCK_MYSQL_URL\"",
             _ => "",
         });
+        add_list(&mut command, "clients", &clients.join(","));
         // Writing into a string cannot fail.
-        let _ = write!(command, " --clients {clients} --rounds {rounds} --seconds {seconds} --seed {seed}");
+        let _ = write!(command, " --rounds {rounds} --seconds {seconds} --seed {seed}");
         command
+    }
+
+    /// The same, with these numbers of clients if none are named.
+    pub(crate) fn with_clients(&self, clients: &[u32]) -> Self {
+        let clients = if self.clients.is_empty() { clients.to_vec() } else { self.clients.clone() };
+        Self { clients, ..self.clone() }
     }
 
     /// The engine that was chosen.
@@ -137,6 +158,18 @@ impl Options {
     /// Whether the medians may be quoted.
     pub(crate) const fn is_quotable(&self) -> bool {
         self.rounds >= QUOTABLE_ROUNDS
+    }
+}
+
+/// All, unless some are named. The order is always the same: a contender's turn follows that of its base.
+pub(crate) fn chosen<T: ValueEnum + PartialEq>(named: &[T]) -> Vec<T> {
+    T::value_variants().iter().filter(|one| named.is_empty() || named.contains(one)).cloned().collect()
+}
+
+fn add_list(command: &mut String, flag: &str, list: &str) {
+    if !list.is_empty() {
+        // Writing into a string cannot fail.
+        let _ = write!(command, " --{flag} {list}");
     }
 }
 
@@ -179,6 +212,12 @@ mod tests {
         options
     }
 
+    fn idempotency(arguments: &[&str]) -> IdempotencyOptions {
+        let line = Line::parse_from(["bench", "idempotency"].iter().chain(arguments));
+        let Scenario::Idempotency(options) = line.scenario.with_defaults() else { panic!("another scenario") };
+        options
+    }
+
     #[test]
     fn the_printed_command_means_the_same_run() {
         let command = stock(&[
@@ -206,10 +245,19 @@ mod tests {
     }
 
     #[test]
+    fn the_printed_command_names_the_parts() {
+        let command = idempotency(&["--part", "phased,keys", "--seed", "9"]).command();
+        assert!(command.ends_with("-- idempotency --rounds 5 --seconds 2 --seed 9 --part phased,keys"), "{command}");
+        assert_eq!(chosen(&idempotency(&["--part", "phased,keys"]).parts), [Part::Keys, Part::Phased]);
+    }
+
+    #[test]
     fn each_scenario_has_its_own_numbers_of_clients() {
         assert_eq!(stock(&[]).common.clients, [1, 16, 64, 256]);
-        let line = Line::parse_from(["bench", "idempotency"]).scenario.with_defaults();
-        assert_eq!(line.options().clients, [1, 16, 64]);
+        let options = idempotency(&[]).common;
+        assert_eq!(options.with_clients(&[1, 16]).clients, [1, 16]);
+        let options = idempotency(&["--clients", "4"]).common;
+        assert_eq!(options.with_clients(&[1, 16]).clients, [4], "those that are named are every part's");
     }
 
     #[test]

@@ -32,17 +32,19 @@ pub(crate) struct Report {
     pub(crate) cpu: Option<&'static str>,
     /// In the order in which they ran.
     pub(crate) comparisons: Vec<Comparison>,
-    /// The ratios that the project aims at.
+    /// The ratios that the project aims at, and what else the scenario is about.
     pub(crate) aims: Vec<Aim>,
+    /// What has to be known beside: a sentence each.
+    pub(crate) notes: Vec<String>,
 }
 
-/// A ratio that the project aims at.
+/// A line of the summary.
 #[derive(Debug, Serialize)]
 pub(crate) struct Aim {
-    /// Of what, by what.
+    /// Of what, by what; or of what, in which unit.
     pub(crate) what: String,
     /// Over the rounds.
-    pub(crate) ratio: Spread,
+    pub(crate) value: Spread,
 }
 
 impl Report {
@@ -68,6 +70,7 @@ impl Report {
             cpu: None,
             comparisons: Vec::new(),
             aims: Vec::new(),
+            notes: Vec::new(),
         };
         eprintln!("{}\n{}", report.command, report.circumstances());
         Ok(report)
@@ -116,6 +119,9 @@ impl Report {
             let noun = if connections == 1 { "connection" } else { "connections" };
             let _ = write!(text, " {clients} clients queued for {connections} {noun}.");
         }
+        for note in &self.notes {
+            let _ = write!(text, " {note}");
+        }
         text
     }
 
@@ -154,7 +160,7 @@ impl Report {
         let mut table = Table::new();
         table.set_header(["summary", "median (from–to)"]);
         for aim in &self.aims {
-            table.add_row([aim.what.clone(), in_digits(aim.ratio)]);
+            table.add_row([aim.what.clone(), in_digits(aim.value)]);
         }
         align_right(&mut table, 1);
         table
@@ -233,7 +239,11 @@ fn speed(comparison: &Comparison, entry: &Entry) -> Vec<String> {
 
 fn in_digits(Spread { median, min, max }: Spread) -> String {
     // A hundredth part is told from a fiftieth.
-    let decimals = if median < 0.1 { 4 } else { 2 };
+    let decimals = match median.abs() {
+        small if small < 0.1 => 4,
+        large if large >= 100.0 => 0,
+        _ => 2,
+    };
     format!("{median:.decimals$} ({min:.decimals$}–{max:.decimals$})")
 }
 

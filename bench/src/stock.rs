@@ -27,7 +27,7 @@ pub(crate) use self::contender::Contender;
 use self::shelf::Shelf;
 use crate::contest::{Course, compare, turns};
 use crate::engine::BenchEngine;
-use crate::options::StockOptions;
+use crate::options::{StockOptions, chosen};
 use crate::progress::Progress;
 use crate::report::Report;
 
@@ -96,11 +96,6 @@ pub(crate) async fn run<DB: StockEngine>(options: &StockOptions) -> anyhow::Resu
     course.progress.end();
     report.aims = aims::of(&report.comparisons);
     Ok(report)
-}
-
-/// All, unless some are named. The order is always the same: a contender's turn follows that of its base.
-fn chosen<T: ValueEnum + PartialEq>(named: &[T]) -> Vec<T> {
-    T::value_variants().iter().filter(|one| named.is_empty() || named.contains(one)).cloned().collect()
 }
 
 async fn database<DB: StockEngine>() -> Arc<TestDatabase<DB>> {

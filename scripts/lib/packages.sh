@@ -34,7 +34,8 @@ missing_for_java() {
   has_jars "$1" || command -v mvn >/dev/null || echo maven
 }
 
-# What building the project needs beyond Rust and a C compiler.
+# What building and testing the project needs beyond Rust and a C compiler; wrk makes the
+# load of the HTTP benchmark.
 missing_for_build() {
   command -v make >/dev/null || echo make
   command -v g++ >/dev/null || command -v clang++ >/dev/null || command -v c++ >/dev/null || echo g++
@@ -42,6 +43,7 @@ missing_for_build() {
   command -v pkg-config >/dev/null || echo pkg-config
   [[ -f /usr/include/zlib.h ]] || echo zlib1g-dev
   [[ -f /etc/ssl/certs/ca-certificates.crt ]] || echo ca-certificates
+  command -v wrk >/dev/null || echo wrk
 }
 
 missing_packages() {

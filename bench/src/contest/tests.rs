@@ -111,6 +111,10 @@ impl Contest for Counting {
         Ok(Done::at_once(true))
     }
 
+    async fn run(&self, load: &Load<'_, Self>, time: Duration, cpu: Cpu) -> anyhow::Result<(Round, Claims)> {
+        load.run_for(time, cpu).await
+    }
+
     async fn verify(&self, contender: char, supply: Supply, claims: Claims) -> anyhow::Result<u64> {
         self.verified.lock().unwrap().push((contender, supply));
         let stored = self.stored.load(Ordering::SeqCst);

@@ -1,32 +1,29 @@
 //! The same in sqlx alone, as one writes it without the library.
 
 use anyhow::{Context, ensure};
-use leastlock_testkit::database::{Postgres, Sqlite};
+use leastlock_testkit::database::{MySql, Postgres, Sqlite};
 use sha2::{Digest, Sha256};
 use sqlx::Pool;
 
-use super::{KeyEngine, Order, Placed, Receipt};
+use super::KeyEngine;
+use super::order::{Order, Placed, Receipt};
+use crate::stock::StockByHand;
 
 /// The scope of the requests that are answered by hand. It has the length of the library's.
-pub(crate) const SCOPE: &str = "tenant-7/user-3/place-orders-self";
-
-const EFFECT: &str = include_str!("../../sql/effect.sql");
-const COMPLETE: &str = include_str!("../../sql/complete.sql");
+const SCOPE: &str = "tenant-7/user-3/place-orders-self";
 
 /// A stored answer: fingerprint and response.
 type Stored = (Vec<u8>, Vec<u8>);
 
 /// The statements of this scenario.
-pub(crate) trait IdempotencyByHand: sqlx::Database {
-    /// The table of the effects.
-    const EFFECT_TABLE: &'static str;
-    /// Removes all effects as cheaply as the engine can.
-    const EMPTY_EFFECTS: &'static str;
+pub(crate) trait IdempotencyByHand: StockByHand {
+    /// How one begins a transaction that will write.
+    const BEGIN: &'static str;
     /// Removes all keys as cheaply as the engine can.
     const EMPTY_KEYS: &'static str;
 
-    /// The effect, the same for every contender; answers its id.
-    fn effect(connection: &mut Self::Connection, order: &Order) -> impl Future<Output = sqlx::Result<i64>> + Send;
+    /// The effect, the same for every contender: a conditional UPDATE; answers how many rows it changed.
+    fn take_units(connection: &mut Self::Connection, order: &Order) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
     /// Claims a key; answers whether it was free.
     fn insert_claim(
@@ -49,21 +46,18 @@ pub(crate) trait IdempotencyByHand: sqlx::Database {
     ) -> impl Future<Output = sqlx::Result<Option<Stored>>> + Send;
 }
 
-/// sqlx's bounds on generic queries fill a page; only types and clocks differ between the engines.
+/// sqlx's bounds on generic queries fill a page. `$common` is the folder of the statements that differ in placeholders only,
+/// `$own` of those that differ in more; `$again` binds the units once more where a placeholder stands for one place only.
 macro_rules! by_hand {
-    ($engine:ty, $folder:literal, id: $id:literal, empty: $empty:literal) => {
+    ($engine:ty, $common:literal, $own:literal, begin: $begin:literal, empty: $empty:literal $(, again: $bind:ident)?) => {
         impl IdempotencyByHand for $engine {
-            const EFFECT_TABLE: &'static str = concat!(
-                "CREATE TABLE effect (id ",
-                $id,
-                ", request_key text NOT NULL, item text NOT NULL, units bigint NOT NULL)"
-            );
-            const EMPTY_EFFECTS: &'static str = concat!($empty, " effect");
+            const BEGIN: &'static str = $begin;
             const EMPTY_KEYS: &'static str = concat!($empty, " leastlock_idempotency");
 
-            async fn effect(connection: &mut Self::Connection, order: &Order) -> sqlx::Result<i64> {
-                let insert = sqlx::query_scalar(EFFECT).bind(&order.key).bind(&order.item).bind(order.units);
-                insert.fetch_one(connection).await
+            async fn take_units(connection: &mut Self::Connection, order: &Order) -> sqlx::Result<u64> {
+                let Order { item, units, .. } = order;
+                let take = sqlx::query(Self::TAKE).bind(*units).bind(item)$(.$bind(*units))?;
+                Ok(take.execute(connection).await?.rows_affected())
             }
 
             async fn insert_claim(
@@ -71,54 +65,59 @@ macro_rules! by_hand {
                 key: &str,
                 fingerprint: &[u8],
             ) -> sqlx::Result<bool> {
-                const CLAIM: &str = include_str!(concat!("../../sql/", $folder, "/claim.sql"));
+                const CLAIM: &str = include_str!(concat!("../../sql/", $own, "claim.sql"));
                 let claim = sqlx::query(CLAIM).bind(SCOPE).bind(key).bind(fingerprint);
-                Ok(claim.execute(connection).await?.rows_affected() == 1)
+                match claim.execute(connection).await {
+                    Ok(claimed) => Ok(claimed.rows_affected() == 1),
+                    Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Ok(false),
+                    Err(error) => Err(error),
+                }
             }
 
             async fn complete(connection: &mut Self::Connection, key: &str, response: &[u8]) -> sqlx::Result<u64> {
-                let complete = sqlx::query(COMPLETE).bind(SCOPE).bind(key).bind(response);
+                const COMPLETE: &str = include_str!(concat!("../../sql/", $common, "complete.sql"));
+                let complete = sqlx::query(COMPLETE).bind(response).bind(SCOPE).bind(key);
                 Ok(complete.execute(connection).await?.rows_affected())
             }
 
             async fn stored(connection: &mut Self::Connection, key: &str) -> sqlx::Result<Option<Stored>> {
-                const STORED: &str = include_str!(concat!("../../sql/", $folder, "/stored.sql"));
+                const STORED: &str = include_str!(concat!("../../sql/", $own, "stored.sql"));
                 sqlx::query_as(STORED).bind(SCOPE).bind(key).fetch_optional(connection).await
             }
         }
     };
 }
-by_hand!(Postgres, "postgres", id: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", empty: "TRUNCATE");
-by_hand!(Sqlite, "sqlite", id: "INTEGER PRIMARY KEY", empty: "DELETE FROM");
+by_hand!(Postgres, "", "postgres/", begin: "BEGIN", empty: "TRUNCATE TABLE");
+by_hand!(Sqlite, "", "sqlite/", begin: "BEGIN IMMEDIATE", empty: "DELETE FROM");
+by_hand!(MySql, "mysql/", "mysql/", begin: "BEGIN", empty: "TRUNCATE TABLE", again: bind);
+
+/// The effect, and the answer to it.
+pub(super) async fn effect<DB: KeyEngine>(connection: &mut DB::Connection, order: &Order) -> anyhow::Result<Receipt> {
+    ensure!(DB::take_units(connection, order).await? == 1, "{} was sold out: the load was not as planned", order.item);
+    Ok(order.receipt())
+}
 
 /// A whole request: claim, effect, answer and commit, or the stored answer.
-pub(crate) async fn place<DB: KeyEngine>(pool: &Pool<DB>, order: &Order) -> anyhow::Result<Placed> {
+pub(super) async fn place<DB: KeyEngine>(pool: &Pool<DB>, order: &Order) -> anyhow::Result<Placed> {
     let fingerprint = fingerprint(order)?;
-    let mut tx = pool.begin_with(DB::BEGIN_WRITE).await?;
+    let mut tx = pool.begin_with(DB::BEGIN).await?;
     if !DB::insert_claim(&mut tx, &order.key, &fingerprint).await? {
         let stored = DB::stored(&mut tx, &order.key).await?;
         return replayed(stored, &fingerprint);
     }
-    let receipt = order.receipt(DB::effect(&mut tx, order).await?);
+    let receipt = effect::<DB>(&mut tx, order).await?;
     let response = serde_json::to_vec(&receipt)?;
     ensure!(DB::complete(&mut tx, &order.key, &response).await? == 1, "the claim is gone");
     tx.commit().await?;
     Ok(Placed::First(receipt))
 }
 
-/// Less than a request: the answer is known to be there, so it is read in one statement without a transaction.
-pub(crate) async fn look_up<DB: KeyEngine>(pool: &Pool<DB>, order: &Order) -> anyhow::Result<Placed> {
-    let fingerprint = fingerprint(order)?;
-    let mut connection = pool.acquire().await?;
-    replayed(DB::stored(&mut connection, &order.key).await?, &fingerprint)
-}
-
 /// Less than a request: the effect in a transaction, without a key.
-pub(crate) async fn bare<DB: KeyEngine>(pool: &Pool<DB>, order: &Order) -> anyhow::Result<Placed> {
-    let mut tx = pool.begin_with(DB::BEGIN_WRITE).await?;
-    let receipt = order.receipt(DB::effect(&mut tx, order).await?);
+pub(super) async fn bare<DB: KeyEngine>(pool: &Pool<DB>, order: &Order) -> anyhow::Result<Receipt> {
+    let mut tx = pool.begin_with(DB::BEGIN).await?;
+    let receipt = effect::<DB>(&mut tx, order).await?;
     tx.commit().await?;
-    Ok(Placed::First(receipt))
+    Ok(receipt)
 }
 
 fn replayed(stored: Option<Stored>, fingerprint: &[u8]) -> anyhow::Result<Placed> {

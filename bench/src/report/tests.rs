@@ -37,6 +37,7 @@ pub(crate) fn report() -> Report {
         cpu: None,
         comparisons: [("one", 1), ("one", 16), ("two", 1), ("two", 16)].map(comparison).into(),
         aims: Vec::new(),
+        notes: Vec::new(),
     }
 }
 
@@ -92,9 +93,12 @@ fn whoever_oversells_is_named_unless_it_is_there_to_show_it() {
 #[test]
 fn the_summary_stands_below_with_enough_digits() {
     let mut report = report();
-    let ratio = Spread { median: 0.0123, min: 0.01, max: 0.02 };
-    report.aims.push(Aim { what: "p99".to_owned(), ratio });
+    let value = Spread { median: 0.0123, min: 0.01, max: 0.02 };
+    report.aims.push(Aim { what: "p99".to_owned(), value });
+    let value = Spread { median: 612.4, min: 598.0, max: 702.6 };
+    report.aims.push(Aim { what: "µs".to_owned(), value });
     assert_eq!(cells(&report.markdown(), "| p99", "p99"), ["", "p99", "0.0123 (0.0100–0.0200)", ""]);
+    assert_eq!(cells(&report.markdown(), "| µs", "µs"), ["", "µs", "612 (598–703)", ""]);
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl<'a> Table<'a> {
             ratios.extend(of.values(per_second).iter().zip(by.values(per_second)).map(|(of, by)| of / by));
         }
         let what = format!("{}: {} pairs of rounds in all", over(product, base), ratios.len());
-        Some(Aim { what, ratio: Spread::of(ratios)? })
+        Some(Aim { what, value: Spread::of(ratios)? })
     }
 
     /// The one with many clients, over the other with as many as are best for it.
@@ -95,7 +95,7 @@ fn per_second(round: &Round) -> f64 {
 }
 
 fn ratio(what: String, product: &Entry, base: &Entry, value: impl Fn(&Round) -> f64) -> Option<Aim> {
-    Some(Aim { what, ratio: Spread::of_ratios(&product.values(&value), &base.values(&value))? })
+    Some(Aim { what, value: Spread::of_ratios(&product.values(&value), &base.values(&value))? })
 }
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
     }
 
     fn medians(comparisons: &[Comparison]) -> Vec<(String, f64)> {
-        of(comparisons).into_iter().map(|aim| (aim.what, aim.ratio.median)).collect()
+        of(comparisons).into_iter().map(|aim| (aim.what, aim.value.median)).collect()
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use clap::ValueEnum;
 use leastlock_core::{Dialect, Engine};
 
-use super::{Scene, chosen};
+use super::Scene;
 use crate::contest::Entrant;
+use crate::options::chosen;
 use crate::statistics::Quotient;
 
 /// A way to take a unit. Those that are compared with each other have their turns one after the other.

@@ -15,8 +15,10 @@ use sqlx::Pool;
 use super::contender::Contender;
 use super::item::Item;
 use super::{Scene, StockEngine};
-use crate::contest::{Claims, Contest, Done, Entrant, Seat, Supply};
+use crate::contest::{Claims, Contest, Done, Entrant, Round, Seat, Supply};
+use crate::cpu::Cpu;
 use crate::engine::open_pool;
+use crate::load::Load;
 
 const LOWEST: &str = "SELECT min(units) FROM stock";
 const PLAIN_ORDERS: &str = "SELECT count(*) FROM plain_order";
@@ -186,6 +188,10 @@ impl<DB: StockEngine> Contest for Shelf<DB> {
             Contender::ReadThenWrite => DB::take_unlocked(pool, code).await?,
         };
         Ok(Done::at_once(was_there))
+    }
+
+    async fn run(&self, load: &Load<'_, Self>, time: Duration, cpu: Cpu) -> anyhow::Result<(Round, Claims)> {
+        load.run_for(time, cpu).await
     }
 
     /// Oversold is what was given to callers and not taken from a row, and what was taken beyond what a row had.

@@ -1,7 +1,6 @@
 use leastlock_testkit::database::{MySql, Postgres, Sqlite};
 
 use super::*;
-use crate::load::Load;
 
 const RIGHT: [Contender; 7] = [
     Contender::Update,
