@@ -21,7 +21,7 @@ mod steps;
 
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::ensure;
 use clap::ValueEnum;
 use leastlock_idempotency::phased::PhasedSql;
 
@@ -78,21 +78,20 @@ impl Part {
 
 /// Measures the scenario.
 pub(crate) async fn run<DB: KeyEngine>(options: &IdempotencyOptions) -> anyhow::Result<Report> {
-    let (mut parts, common) = (chosen(&options.parts), &options.common);
-    let wrk = if parts.contains(&Part::Http) { Wrk::find().await?.map(Arc::new) } else { None };
+    let common = &options.common;
+    let needs_wrk = chosen(&options.parts).contains(&Part::Http);
+    let wrk = if needs_wrk { Wrk::find().await?.map(Arc::new) } else { None };
+    let (parts, left_out) = possible(&options.parts, wrk.is_some())?;
     let site = Site::<DB>::create().await?;
     let cpu = DB::cpu(&site.database).await?;
     let mut report = Report::begin("idempotency", options.command(), common, &site.database).await?;
     report.ratio = "this / base";
-    match &wrk {
-        Some(wrk) => report.notes.push(format!("HTTP load: {}.", wrk.version)),
-        None if options.parts.contains(&Part::Http) => bail!("{MISSING}"),
-        None if parts.contains(&Part::Http) => {
-            eprintln!("{MISSING}: this part is left out");
-            report.notes.push(format!("HTTP is left out: {MISSING}."));
-            parts.retain(|part| *part != Part::Http);
-        }
-        None => {}
+    if let Some(left_out) = left_out {
+        eprintln!("{left_out}");
+        report.notes.push(left_out);
+    }
+    if let Some(wrk) = &wrk {
+        report.notes.push(format!("HTTP load: {}.", wrk.version));
     }
 
     let planned = parts.iter().map(|part| turns(part.contenders(), &part.options(common)));
@@ -117,6 +116,17 @@ pub(crate) async fn run<DB: KeyEngine>(options: &IdempotencyOptions) -> anyhow::
     Ok(report)
 }
 
+/// The parts that can be measured here, and what is to be said of one that cannot; an error if that one was named.
+fn possible(named: &[Part], has_wrk: bool) -> anyhow::Result<(Vec<Part>, Option<String>)> {
+    let mut parts = chosen(named);
+    if has_wrk || !parts.contains(&Part::Http) {
+        return Ok((parts, None));
+    }
+    ensure!(!named.contains(&Part::Http), "{MISSING}");
+    parts.retain(|part| *part != Part::Http);
+    Ok((parts, Some(format!("The part http is left out: {MISSING}."))))
+}
+
 /// What all parts of a run share.
 struct Host<'a> {
     common: &'a Options,
@@ -128,5 +138,40 @@ impl Host<'_> {
     async fn hold<C: Contest>(&self, part: Part, contest: C) -> anyhow::Result<Vec<Comparison>> {
         let options = part.options(self.common);
         compare(contest, &Course { options: &options, cpu: self.cpu, progress: self.progress.clone() }).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_wrk_is_left_out_aloud_or_refused() {
+        let all = [Part::Keys, Part::Phased, Part::Http];
+        assert_eq!(possible(&[], true).unwrap(), (all.to_vec(), None));
+        let (parts, left_out) = possible(&[], false).unwrap();
+        assert_eq!(parts, [Part::Keys, Part::Phased]);
+        assert!(left_out.unwrap().contains("apt-get install wrk"));
+        assert!(possible(&all, false).unwrap_err().to_string().contains("apt-get install wrk"));
+        assert_eq!(possible(&[Part::Phased], false).unwrap(), (vec![Part::Phased], None));
+    }
+
+    #[test]
+    fn http_is_measured_in_whole_seconds_and_named_clients_hold_everywhere() {
+        let options = |arguments: &[&str]| {
+            let line = [&["bench"], arguments].concat();
+            <Options as clap::FromArgMatches>::from_arg_matches(
+                &<Options as clap::Args>::augment_args(clap::Command::new("bench")).get_matches_from(line),
+            )
+            .unwrap()
+        };
+        let of = |part: Part, arguments: &[&str]| {
+            let options = part.options(&options(arguments));
+            (options.clients, options.seconds.as_millis())
+        };
+        let short = ["--seconds", "0.2"];
+        assert_eq!(of(Part::Keys, &short), (vec![1, 16, 64], 200));
+        assert_eq!(of(Part::Http, &short), (vec![1, 16], 1000));
+        assert_eq!(of(Part::Http, &["--clients", "4"]), (vec![4], 2000));
     }
 }

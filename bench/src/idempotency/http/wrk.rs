@@ -28,6 +28,7 @@ pub(crate) const MISSING: &str =
 pub(crate) struct Wrk {
     /// Its name, version and event loop.
     pub(crate) version: String,
+    program: &'static str,
     script: NamedTempFile,
 }
 
@@ -60,17 +61,21 @@ pub(super) struct Loaded {
 impl Wrk {
     /// The one on the PATH; `None` if there is none.
     pub(crate) async fn find() -> anyhow::Result<Option<Self>> {
+        Self::named("wrk").await
+    }
+
+    async fn named(program: &'static str) -> anyhow::Result<Option<Self>> {
         // It says its version, and then that no URL was given.
-        let output = match Command::new("wrk").arg("-v").stdin(Stdio::null()).output().await {
+        let output = match Command::new(program).arg("-v").stdin(Stdio::null()).output().await {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            output => output.context("wrk does not start")?,
+            output => output.with_context(|| format!("{program} does not start"))?,
         };
         let text = String::from_utf8_lossy(&output.stdout);
         let version = text.split(" Copyright").next().unwrap_or_default().trim().to_owned();
         ensure!(version.starts_with("wrk "), "the program wrk on the PATH is another one: it says {text:?}");
         let mut script = tempfile::Builder::new().suffix(".lua").tempfile()?;
         script.write_all(SCRIPT.as_bytes())?;
-        Ok(Some(Self { version, script }))
+        Ok(Some(Self { version, program, script }))
     }
 
     /// So many connections, each of which sends its next request when the last was answered, for whole seconds.
@@ -82,7 +87,7 @@ impl Wrk {
         sequence: &Sequence,
     ) -> anyhow::Result<Loaded> {
         let seconds = whole_seconds(time).as_secs();
-        let mut command = Command::new("wrk");
+        let mut command = Command::new(self.program);
         // One thread: where more of them run than there are cores, the server waits for the clients.
         command.args(["--threads", "1", "--timeout", ANSWER_LIMIT]);
         command.args(["--connections", &connections.to_string(), "--duration", &format!("{seconds}s")]);
@@ -154,6 +159,13 @@ mod tests {
             assert!(parse(&said(errors)).is_err(), "{errors}");
         }
         assert!(parse("unable to connect to 127.0.0.1:1 Connection refused").is_err());
+    }
+
+    #[tokio::test]
+    async fn another_program_is_not_taken_for_wrk() {
+        assert!(Wrk::named("leastlock-no-such-program").await.unwrap().is_none());
+        let error = Wrk::named("echo").await.unwrap_err();
+        assert!(error.to_string().contains("is another one"), "{error:#}");
     }
 
     #[test]
