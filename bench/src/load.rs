@@ -40,8 +40,8 @@ pub(crate) struct Load<'a, C: Contest> {
 }
 
 impl<C: Contest> Load<'_, C> {
-    /// Warms up, then measures for so long; what was oversold is not yet known. The claims are those of all calls, the warm-up's
-    /// included.
+    /// Warms up, then measures for so long; what was oversold is not yet known. The claims are those of all calls, the
+    /// warm-up's included.
     pub(crate) async fn run_for(&self, time: Duration, cpu: Cpu) -> anyhow::Result<(Round, Claims)> {
         let window = Arc::new(Window { opened: OnceLock::new(), time, warmed: Semaphore::new(0) });
         let run = async {

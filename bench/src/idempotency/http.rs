@@ -1,10 +1,10 @@
 //! The contest of the HTTP layer: a bare axum handler against the same one behind an `IdempotencyLayer`, over sockets that are
 //! kept alive.
 //!
-//! The load comes from wrk, another process, so that the clients' work is not the server's. What is needed it tells by itself: requests,
-//! p50 and p99 through its `done` hook, and that no status was above 399. Statuses one by one would need its `response` hook, which
-//! copies every header and body into Lua: whether an answer was a first or a replay is found in the database instead. There
-//! is no second generator: without wrk this part is left out, and the report says so.
+//! The load comes from wrk, another process, so that the clients' work is not the server's. What is needed it tells by
+//! itself: requests, p50 and p99 through its `done` hook, and that no status was above 399. Statuses one by one would need
+//! its `response` hook, which copies every header and body into Lua: whether an answer was a first or a replay is found in
+//! the database instead. There is no second generator: without wrk this part is left out, and the report says so.
 
 mod handlers;
 mod server;
@@ -202,7 +202,8 @@ impl<DB: KeyEngine> Contest for Requests<DB> {
         Ok((loaded.round(cpu_seconds)?, claims))
     }
 
-    /// Effects and records are exactly as many as each other, and as many as were answered, beside those that nobody waited for.
+    /// Effects and records are exactly as many as each other, and as many as were answered, beside those that nobody waited
+    /// for.
     async fn verify(&self, contender: Way, _supply: Supply, claims: Claims) -> anyhow::Result<u64> {
         ensure!(claims.effects == 0 || !contender.is_repeat(), "{} repeats had an effect", claims.effects);
         let effects = claims.effects..=claims.effects + claims.unanswered;

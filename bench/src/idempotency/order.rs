@@ -37,8 +37,8 @@ impl Order {
         Self { key: format!("{:032x}", rng.u128(..)), item, units: 1 }
     }
 
-    /// The order of this number, as `wrk/orders.lua` makes it: the multiplier scatters neighbours over the rows (Knuth, The Art of
-    /// Computer Programming, vol. 3, 6.4).
+    /// The order of this number, as `wrk/orders.lua` makes it: the multiplier scatters neighbours over the rows (Knuth, The
+    /// Art of Computer Programming, vol. 3, 6.4).
     pub(super) fn numbered(prefix: &str, number: u64) -> Self {
         let scattered = number.wrapping_mul(2_654_435_761) % (1 << 32);
         let item = format!("item-{}", (scattered >> 16) % ROWS as u64);

@@ -58,8 +58,8 @@ impl<DB: KeyEngine> Site<DB> {
         Ok(())
     }
 
-    /// Keeps the records that there are for [`restore_answers`](Self::restore_answers): to make them anew before every turn would
-    /// take longer than the turn.
+    /// Keeps the records that there are for [`restore_answers`](Self::restore_answers): to make them anew before every turn
+    /// would take longer than the turn.
     pub(super) async fn keep_answers(&self) {
         for sql in KEEP_ANSWERS {
             self.database.execute(sql).await;

@@ -77,7 +77,8 @@ impl<DB: KeyEngine> Stack<DB> {
         self.trouble.get().map_or("no handler failed", String::as_str).to_owned()
     }
 
-    /// Waits until nothing is under way any more: handlers that were detached from their client, transactions that are rolled back.
+    /// Waits until nothing is under way any more: handlers that were detached from their client, transactions that are
+    /// rolled back.
     pub(super) async fn settle(&self) -> anyhow::Result<()> {
         let still_running = self.replay_layer.drained(SETTLE_LIMIT).await;
         ensure!(still_running == 0, "{still_running} handlers still run after {SETTLE_LIMIT:?}");

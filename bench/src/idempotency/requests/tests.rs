@@ -17,8 +17,8 @@ async fn both_ways_answer_a_repeat_with_the_first_answer<DB: KeyEngine>() {
     }
 }
 
-/// The doubles are other contenders: the bare transaction, whose repeats have their effect twice, and claims of more or less than
-/// there is.
+/// The doubles are other contenders: the bare transaction, whose repeats have their effect twice, and claims of more or
+/// less than there is.
 async fn effects_without_records_and_records_without_effects_are_noticed<DB: KeyEngine>() {
     let contest = Requests::new(Site::<DB>::create().await.unwrap(), 5).await.unwrap();
     let shop = contest.open(2).await.unwrap();
