@@ -238,10 +238,11 @@ fn speed(comparison: &Comparison, entry: &Entry) -> Vec<String> {
 }
 
 fn in_digits(Spread { median, min, max }: Spread) -> String {
-    // A hundredth part is told from a fiftieth.
-    let decimals = match median.abs() {
+    let largest = median.abs().max(min.abs()).max(max.abs());
+    let decimals = match median {
+        _ if largest >= 100.0 => 0,
+        // A hundredth part is told from a fiftieth.
         small if small < 0.1 => 4,
-        large if large >= 100.0 => 0,
         _ => 2,
     };
     format!("{median:.decimals$} ({min:.decimals$}–{max:.decimals$})")

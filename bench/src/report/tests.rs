@@ -95,10 +95,10 @@ fn the_summary_stands_below_with_enough_digits() {
     let mut report = report();
     let value = Spread { median: 0.0123, min: 0.01, max: 0.02 };
     report.aims.push(Aim { what: "p99".to_owned(), value });
-    let value = Spread { median: 612.4, min: 598.0, max: 702.6 };
+    let value = Spread { median: 0.04, min: -598.0, max: 702.6 };
     report.aims.push(Aim { what: "µs".to_owned(), value });
     assert_eq!(cells(&report.markdown(), "| p99", "p99"), ["", "p99", "0.0123 (0.0100–0.0200)", ""]);
-    assert_eq!(cells(&report.markdown(), "| µs", "µs"), ["", "µs", "612 (598–703)", ""]);
+    assert_eq!(cells(&report.markdown(), "| µs", "µs"), ["", "µs", "0 (-598–703)", ""]);
 }
 
 #[test]
