@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`database`] | a fresh database per test on each engine |
 //! | [`mount!`] | one conformance suite, mounted once per engine |
+//! | [`dropped_after`] | a future that is dropped half-way |
 //! | [`process`] | children that can be killed, stopped and continued |
 //! | [`proxy`] | a TCP proxy that loses, delays and cuts, at a chosen statement |
 //! | `broker` (feature `kafka`) | a mock cluster or the real broker, with topics of the test's own |
@@ -21,6 +22,7 @@
 
 #[cfg(feature = "kafka")]
 pub mod broker;
+mod cancel;
 pub mod cases;
 pub mod checkers;
 pub mod database;
@@ -30,4 +32,5 @@ pub mod process;
 pub mod proxy;
 pub mod retail;
 
+pub use crate::cancel::dropped_after;
 pub use crate::database::{TestDatabase, TestEngine};
