@@ -132,8 +132,8 @@
 //! - A replay has the same status, the same headers in the same order with their repeats, and the same bytes. Left out are headers that
 //!   belong to one connection: `Connection` and what it names, `Keep-Alive`, `Proxy-Connection`, `TE`, `Trailer`,
 //!   `Transfer-Encoding`, `Upgrade`. `Idempotency-Replayed: true` is added. `Set-Cookie` is an answer's header like any other.
-//! - What becomes of the key is the handler's to say ([`Outcome`]); by default a status of 5xx, a panic, a handler that takes
-//!   longer than [`max_run`](LayerBuilder::max_run) and an answer that breaks off hold it, since the effect may have happened. A held
+//! - What becomes of the key is the handler's to say ([`Outcome`]), and nothing else frees it; by default a status of 408, 425, 429
+//!   or 5xx, a panic, a handler that takes longer than [`max_run`](LayerBuilder::max_run) and an answer that breaks off hold it, since the effect may have happened. A held
 //!   key is answered [`Problem::OutcomeUnknown`] until somebody has [resolved](crate::phased::Phased::resolve) it: as
 //!   `Resolution::completed` with the [`HttpResponse`](crate::HttpResponse) for repeats, or as `Resolution::released`, after which a
 //!   repeat runs.

@@ -33,13 +33,17 @@ impl Outcome {
     /// | status | outcome | why |
     /// |---|---|---|
     /// | 2xx, 3xx | `Complete` | it has happened |
-    /// | 408, 409, 425, 429 | `Release` | the request is refused for now, and the client is to send it again |
-    /// | other 4xx | `Complete` | the request is refused for good, and would be again |
+    /// | 408 | `Hold` | a time-out below the layer has dropped the handler, wherever it was |
+    /// | 425, 429 | `Hold` | they speak of the moment and of nothing that happened before it: a handler that has charged and is then throttled by somebody else passes them on |
+    /// | other 4xx, 409 included | `Complete` | that is how the request ended |
     /// | 5xx, 1xx | `Hold` | the handler did not get to its end, or not to one that is an answer; its effects may be there |
+    ///
+    /// No status frees a key: that nothing has happened is known to the handler alone, who says [`Release`](Self::Release). What
+    /// refuses requests before they get to a handler, such as a rate limiter, belongs outside the layer.
     #[must_use]
     pub fn of_status(status: StatusCode) -> Self {
         match status.as_u16() {
-            408 | 409 | 425 | 429 => Self::Release,
+            408 | 425 | 429 => Self::Hold,
             200..=499 => Self::Complete,
             _ => Self::Hold,
         }
@@ -63,14 +67,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_status_that_may_hide_an_effect_frees_its_key() {
+    fn no_status_frees_its_key_and_no_failure_is_an_answer() {
         for status in (100..1000).filter_map(|code| StatusCode::from_u16(code).ok()) {
-            let expected = match status.as_u16() {
-                200..=407 | 410..=424 | 426..=428 | 430..=499 => Outcome::Complete,
-                408 | 409 | 425 | 429 => Outcome::Release,
-                _ => Outcome::Hold,
-            };
-            assert_eq!(Outcome::of_status(status), expected, "{status}");
+            let outcome = Outcome::of_status(status);
+            assert_ne!(outcome, Outcome::Release, "{status}");
+            if status.is_server_error() || status.is_informational() {
+                assert_eq!(outcome, Outcome::Hold, "{status}");
+            }
         }
     }
 }

@@ -42,6 +42,8 @@ pub(crate) enum Mistake {
     ReadsAnyBody,
     /// A handler that failed has done nothing.
     FreesOnFailure,
+    /// A refusal that asks for a repeat says that nothing has happened.
+    FreesOnRefusal,
     /// It stores whatever the handler says.
     StoresEverything,
     /// It gives the answer out, whether it could record it or not.
@@ -141,6 +143,7 @@ impl<DB: TestEngine + PhasedSql> Layer<DB> {
         let outcome = match self.mistake {
             Mistake::StoresEverything => Outcome::Complete,
             Mistake::FreesOnFailure if response.status().is_server_error() => Outcome::Release,
+            Mistake::FreesOnRefusal if matches!(response.status().as_u16(), 408 | 409 | 425 | 429) => Outcome::Release,
             _ => said.unwrap_or_else(|| Outcome::of_status(response.status())),
         };
         let (parts, body) = response.into_parts();

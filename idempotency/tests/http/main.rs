@@ -3,6 +3,7 @@
 
 mod client;
 mod doubles;
+mod ends;
 mod logging;
 mod processes;
 mod replay;
@@ -53,6 +54,14 @@ mod replay_mode {
         more_than_max_running_is_503_and_a_client_that_is_gone_still_counts,
         drained_waits_for_handlers_whose_client_is_gone,
         error_of_a_plain_tower_service_holds_the_key,
+    );
+}
+
+mod handler_ends {
+    use super::ends;
+
+    leastlock_testkit::mount!(ends:
+        refusal_after_an_effect_frees_no_key,
     );
 }
 

@@ -99,6 +99,10 @@ impl<DB: TestEngine> Shop<DB> {
         assert_ne!(does, "panics-at-once", "this handler panics by design");
         self.sell(body).await;
         assert_ne!(does, "panics", "this handler panics by design");
+        if does == "lingers" {
+            self.inside.add_permits(1);
+            std::future::pending::<()>().await;
+        }
         self.leave(does);
         answer(does, body)
     }
@@ -129,8 +133,10 @@ pub(crate) fn answer(does: &str, body: &Bytes) -> Response<Body> {
         "declined" => (402, None),
         "declined-and-released" => (402, Some(Outcome::Release)),
         "conflict" => (409, None),
-        "conflict-and-stored" => (409, Some(Outcome::Complete)),
+        "conflict-and-released" => (409, Some(Outcome::Release)),
         "throttled" => (429, None),
+        "throttled-and-released" => (429, Some(Outcome::Release)),
+        "too-early" => (425, None),
         "broken" => (500, None),
         "broken-and-stored" => (500, Some(Outcome::Complete)),
         "unavailable-and-released" => (503, Some(Outcome::Release)),

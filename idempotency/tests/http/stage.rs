@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
+use axum::response::IntoResponse;
 use axum::routing::any;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Pool;
@@ -137,9 +139,10 @@ fn watched(router: Router, watch: &Arc<Watch>) -> Router {
     }))
 }
 
-/// The shop's handlers, two operations, with nothing before them.
+/// The shop's handlers, two operations. Before `lingers` there is a time-out, as such layers are: it drops the handler and
+/// answers 408. Its time is always up once the effect is there.
 pub(crate) fn handlers<DB: TestEngine>(shop: &Arc<Shop<DB>>) -> Router {
-    let shop = Arc::clone(shop);
+    let (shop, watched) = (Arc::clone(shop), Arc::clone(shop));
     let handler = any(move |request: Request| {
         let shop = Arc::clone(&shop);
         async move {
@@ -147,7 +150,19 @@ pub(crate) fn handlers<DB: TestEngine>(shop: &Arc<Shop<DB>>) -> Router {
             shop.handle(&does, &body).await
         }
     });
-    Router::new().route("/orders/{does}", handler.clone()).route("/returns/{does}", handler)
+    let router = Router::new().route("/orders/{does}", handler.clone()).route("/returns/{does}", handler);
+    router.layer(from_fn(move |request: Request, next: Next| {
+        let shop = Arc::clone(&watched);
+        async move {
+            if !request.uri().path().ends_with("/lingers") {
+                return next.run(request).await;
+            }
+            tokio::select! {
+                answer = next.run(request) => answer,
+                () = shop.is_inside() => StatusCode::REQUEST_TIMEOUT.into_response(),
+            }
+        }
+    }))
 }
 
 /// What the handler is to do, and the body.

@@ -1,0 +1,46 @@
+//! Ends of a handler that hide an effect.
+
+use leastlock_idempotency::http::type_uri;
+use leastlock_idempotency::phased::PhasedSql;
+use leastlock_testkit::{TestDatabase, TestEngine};
+
+use crate::client::{Answer, Call};
+use crate::doubles::{Mistake, Naive};
+use crate::replay::settled;
+use crate::stacks::Replaying;
+use crate::stage::{Stack, Stage};
+use crate::suite::{prepared, problem};
+
+/// A request that has its effect and a repeat of it. Answers what the two are told, and the effects.
+async fn asked_twice<DB: TestEngine>(
+    database: &TestDatabase<DB>,
+    stack: &impl Stack<DB>,
+    does: &str,
+) -> (Answer, Answer, i64) {
+    let stage = Stage::new(database, stack).await;
+    let call = Call::order(does, "k1", "lamp");
+    let first = stage.ask(&call).await;
+    let repeat = settled(stage.server.address, &call).await;
+    (first, repeat, stage.effects().await)
+}
+
+/// What a handler answers after its effect is not what became of the effect: a time-out below the layer has cut it, or it passes
+/// on what somebody else has told it.
+pub(crate) async fn refusal_after_an_effect_frees_no_key<DB: TestEngine + PhasedSql>(database: TestDatabase<DB>) {
+    let database = prepared(database).await;
+    for (does, status, repeated) in [
+        ("lingers", 408, problem(409, type_uri::OUTCOME_UNKNOWN)),
+        ("conflict", 409, (409, None)),
+        ("too-early", 425, problem(409, type_uri::OUTCOME_UNKNOWN)),
+        ("throttled", 429, problem(409, type_uri::OUTCOME_UNKNOWN)),
+    ] {
+        for (first, repeat, effects) in [
+            asked_twice(&database, &Replaying::default(), does).await,
+            asked_twice(&database, &Naive(Mistake::None), does).await,
+        ] {
+            assert_eq!((first.outcome(), repeat.outcome(), effects), ((status, None), repeated.clone(), 1), "{does}");
+        }
+        let (_, repeat, effects) = asked_twice(&database, &Naive(Mistake::FreesOnRefusal), does).await;
+        assert_eq!((repeat.status, effects), (status, 2), "the double must be seen to have the effect twice: {does}");
+    }
+}
