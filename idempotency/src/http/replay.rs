@@ -192,8 +192,8 @@ where
         drop(permit);
         answer
     };
-    // The task ends early in one case only: the runtime is shutting down, or a function of the settings has panicked. The
-    // lease ends the claim then.
+    // The task ends early in one case only: the runtime is shutting down. What is the application's runs in a task of its own,
+    // below. The lease ends the claim then.
     tasks.spawn(task.in_current_span()).await.unwrap_or(Err(Problem::NotRecorded { retry_after }))
 }
 

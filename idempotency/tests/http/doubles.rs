@@ -44,6 +44,8 @@ pub(crate) enum Mistake {
     FreesOnFailure,
     /// A refusal that asks for a repeat says that nothing has happened.
     FreesOnRefusal,
+    /// It reads the answer where the claim is, without a thought of its panics.
+    LosesTheClaimToABody,
     /// It stores whatever the handler says.
     StoresEverything,
     /// It gives the answer out, whether it could record it or not.
@@ -114,7 +116,7 @@ impl<DB: TestEngine + PhasedSql> Layer<DB> {
                 }
             }
         };
-        tokio::spawn(handled).await.expect("it does not panic")
+        tokio::spawn(handled).await.unwrap_or(Err(Problem::NotRecorded { retry_after: SHORT }))
     }
 
     fn key(&self, parts: &axum::http::request::Parts) -> Result<Key, Problem> {
@@ -133,7 +135,8 @@ impl<DB: TestEngine + PhasedSql> Layer<DB> {
     }
 
     async fn claim(&self, key: &Key, fingerprint: &Fingerprint) -> Claimed<DB> {
-        let lease = if self.mistake == Mistake::AnswersUnrecorded { SHORT } else { LONG };
+        let is_short = matches!(self.mistake, Mistake::AnswersUnrecorded | Mistake::LosesTheClaimToABody);
+        let lease = if is_short { SHORT } else { LONG };
         let phased = Phased::builder().lease(lease).max_response_bytes(MAX_RESPONSE_BYTES).build().expect("valid");
         phased.begin(&self.keys, key, fingerprint).await
     }

@@ -1,6 +1,6 @@
 //! Ends of a handler that hide an effect.
 
-use leastlock_idempotency::http::type_uri;
+use leastlock_idempotency::http::{Abandoned, type_uri};
 use leastlock_idempotency::phased::PhasedSql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 
@@ -9,6 +9,7 @@ use crate::doubles::{Mistake, Naive};
 use crate::replay::settled;
 use crate::stacks::Replaying;
 use crate::stage::{Stack, Stage};
+use crate::store::SHORT;
 use crate::suite::{prepared, problem};
 
 /// A request that has its effect and a repeat of it. Answers what the two are told, and the effects.
@@ -43,4 +44,20 @@ pub(crate) async fn refusal_after_an_effect_frees_no_key<DB: TestEngine + Phased
         let (_, repeat, effects) = asked_twice(&database, &Naive(Mistake::FreesOnRefusal), does).await;
         assert_eq!((repeat.status, effects), (status, 2), "the double must be seen to have the effect twice: {does}");
     }
+}
+
+/// The body of an answer is made by the handler's code as well.
+pub(crate) async fn panic_in_the_body_of_an_answer_holds_the_key<DB: TestEngine + PhasedSql>(
+    database: TestDatabase<DB>,
+) {
+    let database = prepared(database).await;
+    let does = "panics-in-its-body";
+    for abandoned in [Abandoned::Hold, Abandoned::RunAgain] {
+        let stack = Replaying { lease: SHORT, abandoned, ..Replaying::default() };
+        let (first, repeat, effects) = asked_twice(&database, &stack, does).await;
+        assert_eq!(first.outcome(), problem(500, type_uri::HANDLER_FAILED));
+        assert_eq!((repeat.outcome(), effects), (problem(409, type_uri::OUTCOME_UNKNOWN), 1));
+    }
+    let (_, _, effects) = asked_twice(&database, &Naive(Mistake::LosesTheClaimToABody), does).await;
+    assert_eq!(effects, 2, "the double must be seen to run again");
 }

@@ -148,6 +148,7 @@ pub(crate) fn answer(does: &str, body: &Bytes) -> Response<Body> {
         "trailers" => Body::new(Odd::WithTrailers(Some([BINARY, body].concat()))),
         "endless" => Body::new(Odd::Endless),
         "breaks-off" => Body::new(Odd::BreaksOff),
+        "panics-in-its-body" => Body::new(Odd::Panics),
         _ => Body::from([BINARY, body].concat()),
     });
     *response.status_mut() = StatusCode::from_u16(status).expect("a status");
@@ -172,6 +173,7 @@ enum Odd {
     TrailersAreNext,
     Endless,
     BreaksOff,
+    Panics,
 }
 
 impl http_body::Body for Odd {
@@ -195,6 +197,7 @@ impl http_body::Body for Odd {
             // Nobody wakes it: the time limit does.
             Self::Endless => Poll::Pending,
             Self::BreaksOff => Poll::Ready(Some(Err("out of paper"))),
+            Self::Panics => panic!("this body panics by design"),
         }
     }
 }

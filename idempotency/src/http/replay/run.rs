@@ -1,9 +1,9 @@
 //! One request in replay mode, from the claim to the end of its key.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::response::Parts;
 use http::{Request, Response};
 use http_body::Body;
 use tokio_util::task::AbortOnDropHandle;
@@ -16,7 +16,7 @@ use super::super::body::{BrokeOff, Buffered, Gathered, gather};
 use super::super::outcome::{Abandoned, Outcome};
 use super::super::problem::Problem;
 use super::super::report::{self, Ended, Running};
-use super::Replay;
+use super::{OutcomeOf, Replay};
 use crate::error::Error;
 use crate::phased::{PhasedBegin, PhasedSql, Run};
 use crate::response::{HttpResponse, Response as _};
@@ -63,9 +63,16 @@ where
     }
 }
 
-/// Runs the handler, in a task of its own so that its panic does not take the claim along, and settles what it says.
+/// What the handler has said, with as much of its body as the outcome needs.
+enum Said<B> {
+    Ends(Outcome, Response<B>),
+    Completes(Response<Gathered<B>>),
+    BrokeOff,
+}
+
+/// Runs the handler and settles what it says.
 async fn handle<S, DB, ReqBody, ResBody>(
-    mut inner: S,
+    inner: S,
     request: Request<Buffered<ReqBody>>,
     replay: &Replay<DB>,
     docs: Option<&str>,
@@ -80,75 +87,75 @@ where
     ResBody: Body<Data = Bytes> + Send + 'static,
 {
     let _running = Running::start();
-    let end = Instant::now() + replay.max_run;
-    let handler = tokio::spawn(async move { inner.call(request).await }.in_current_span());
-    let answered = tokio::time::timeout_at(end.into(), AbortOnDropHandle::new(handler)).await;
-    let (parts, body) = match answered {
-        Ok(Ok(Ok(response))) => response.into_parts(),
+    // All that is the application's runs in a task of its own, so that its panic does not take the claim along: the service,
+    // the function that judges its status, and the body of its answer.
+    let handler = listen(inner, request, Arc::clone(&replay.outcome), replay.phased.max_response_bytes);
+    let handler = AbortOnDropHandle::new(tokio::spawn(handler.in_current_span()));
+    let reason = match tokio::time::timeout(replay.max_run, handler).await {
+        Ok(Ok(Ok(Said::Ends(outcome, response)))) => {
+            end(run, outcome).await;
+            report::first();
+            return Ok(Ok(response.map(Buffered::passed)));
+        }
+        Ok(Ok(Ok(Said::Completes(response)))) => {
+            let answer = complete(replay, docs, run, response).await?;
+            report::first();
+            return Ok(Ok(answer));
+        }
         Ok(Ok(Err(error))) => {
             hold(run, "the handler's service failed").await;
             return Ok(Err(error));
         }
-        Ok(Err(_)) => {
-            hold(run, "the handler panicked").await;
-            return Err(Problem::HandlerFailed);
-        }
-        Err(_) => {
-            hold(run, "the handler took longer than max_run").await;
-            return Err(Problem::HandlerFailed);
-        }
+        Ok(Ok(Ok(Said::BrokeOff))) => "the handler's answer broke off",
+        Ok(Err(_)) => "the handler panicked, or the body of its answer did",
+        Err(_) => "the handler, with its whole answer, took longer than max_run",
     };
-    let answer = settle(replay, docs, run, parts, body, end).await?;
-    report::first();
-    Ok(Ok(answer))
+    hold(run, reason).await;
+    Err(Problem::HandlerFailed)
 }
 
-/// Ends the key as the answer says, and hands the answer on once that is recorded.
-async fn settle<DB: PhasedSql, B: Body<Data = Bytes>>(
-    replay: &Replay<DB>,
-    docs: Option<&str>,
-    run: Run<DB, HttpResponse>,
-    mut parts: Parts,
-    body: B,
-    end: Instant,
-) -> Result<Response<Buffered<B>>, Problem> {
-    let said = parts.extensions.remove::<Outcome>();
-    match said.unwrap_or_else(|| (replay.outcome)(parts.status)) {
-        Outcome::Release => {
-            // If the store fails here, the key is in flight until the lease is over and then held: never a second run.
-            ended(Ended::Released, &run.release().await);
-            Ok(Response::from_parts(parts, Buffered::passed(body)))
-        }
-        Outcome::Hold => {
-            hold(run, "the handler's answer leaves its outcome unknown").await;
-            Ok(Response::from_parts(parts, Buffered::passed(body)))
-        }
-        Outcome::Complete => complete(replay, docs, run, parts, body, end).await,
+/// Calls the service, and reads the body of an answer that is to be stored.
+async fn listen<S, ReqBody, ResBody>(
+    mut inner: S,
+    request: Request<Buffered<ReqBody>>,
+    outcome_of: Arc<OutcomeOf>,
+    limit: usize,
+) -> Result<Said<ResBody>, S::Error>
+where
+    S: Service<Request<Buffered<ReqBody>>, Response = Response<ResBody>>,
+    ResBody: Body<Data = Bytes>,
+{
+    let mut response = inner.call(request).await?;
+    let said = response.extensions_mut().remove::<Outcome>();
+    let outcome = said.unwrap_or_else(|| outcome_of(response.status()));
+    if outcome != Outcome::Complete {
+        return Ok(Said::Ends(outcome, response));
+    }
+    let (parts, body) = response.into_parts();
+    Ok(match gather(body, limit).await {
+        Ok(gathered) => Said::Completes(Response::from_parts(parts, gathered)),
+        Err(BrokeOff) => Said::BrokeOff,
+    })
+}
+
+/// Ends the key without an answer.
+async fn end<DB: PhasedSql>(run: Run<DB, HttpResponse>, outcome: Outcome) {
+    if outcome == Outcome::Release {
+        // If the store fails here, the key is in flight until the lease is over and then held: never a second run.
+        ended(Ended::Released, &run.release().await);
+    } else {
+        hold(run, "the handler's answer leaves its outcome unknown").await;
     }
 }
 
-async fn complete<DB: PhasedSql, B: Body<Data = Bytes>>(
+/// Stores the answer, and hands it on once that is recorded.
+async fn complete<DB: PhasedSql, B>(
     replay: &Replay<DB>,
     docs: Option<&str>,
     run: Run<DB, HttpResponse>,
-    parts: Parts,
-    body: B,
-    end: Instant,
+    response: Response<Gathered<B>>,
 ) -> Result<Response<Buffered<B>>, Problem> {
-    let limit = replay.phased.max_response_bytes;
-    let gathered = match tokio::time::timeout_at(end.into(), gather(body, limit)).await {
-        Ok(Ok(gathered)) => gathered,
-        Ok(Err(BrokeOff)) => {
-            hold(run, "the handler's answer broke off").await;
-            return Err(Problem::HandlerFailed);
-        }
-        Err(_) => {
-            hold(run, "the handler's answer took longer than max_run").await;
-            return Err(Problem::HandlerFailed);
-        }
-    };
-    let response = Response::from_parts(parts, gathered);
-    let (how, stored) = match whole(&response, limit) {
+    let (how, stored) = match whole(&response, replay.phased.max_response_bytes) {
         Some(whole) => (Ended::Completed, Ok(whole)),
         None => (Ended::NotKept, not_kept(&response, docs)),
     };
