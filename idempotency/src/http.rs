@@ -138,7 +138,7 @@
 //!   `Resolution::completed` with the [`HttpResponse`](crate::HttpResponse) for repeats, or as `Resolution::released`, after which a
 //!   repeat runs.
 //! - A handler that is lost with its process leaves its key in flight until the lease is over; then it is [`Abandoned`].
-//! - At most [`max_running`](LayerBuilder::max_running) requests are under way. On shutdown, wait for those whose client is gone
+//! - At most [`max_running`](LayerBuilder::max_running) requests are under way, those included whose body is being read. On shutdown, wait for those whose client is gone
 //!   with [`drained`](IdempotencyLayer::drained).
 
 mod admission;

@@ -64,8 +64,13 @@ impl Admission {
         }
     }
 
-    /// Judges a request of a method that needs a key. What can be told from its head is told before its body is read.
-    pub(super) async fn admit<B: Body<Data = Bytes>>(&self, request: Request<B>) -> Result<Admitted<B>, Problem> {
+    /// Judges a request of a method that needs a key. What can be told from its head is told before its body is read, and it
+    /// is read once there is a place for it: `place` is called then.
+    pub(super) async fn admit<B: Body<Data = Bytes>, P>(
+        &self,
+        request: Request<B>,
+        place: impl FnOnce() -> Result<P, Problem>,
+    ) -> Result<(Admitted<B>, P), Problem> {
         let (mut parts, body) = request.into_parts();
         let text = self.header.read(&parts.headers)?;
         let scope = (self.scope)(&parts).map_err(|unscoped| Problem::Unscoped { status: unscoped.status })?;
@@ -73,26 +78,32 @@ impl Admission {
             KeyError::Missing => Problem::KeyMissing,
             _ => Problem::KeyMalformed,
         })?;
+        self.measure(&body)?;
+        let place = place()?;
         let (bytes, trailers) = self.read(body).await?;
         let fingerprint = (self.fingerprint)(&parts, &bytes);
         parts.extensions.insert(key.clone());
         parts.extensions.insert(fingerprint);
         let request = Request::from_parts(parts, Buffered::whole(bytes, trailers));
-        Ok(Admitted { request, key, fingerprint })
+        Ok((Admitted { request, key, fingerprint }, place))
     }
 
-    async fn read<B: Body<Data = Bytes>>(&self, body: B) -> Result<(Bytes, Option<HeaderMap>), Problem> {
+    /// What can be told of a body before it is read.
+    fn measure<B: Body<Data = Bytes>>(&self, body: &B) -> Result<(), Problem> {
         let hint = body.size_hint();
         if self.requires_length && hint.exact().is_none() {
             return Err(Problem::LengthRequired);
         }
-        let too_large = Problem::BodyTooLarge { limit: self.max_body_bytes };
         if usize::try_from(hint.lower()).map_or(true, |least| least > self.max_body_bytes) {
-            return Err(too_large);
+            return Err(Problem::BodyTooLarge { limit: self.max_body_bytes });
         }
+        Ok(())
+    }
+
+    async fn read<B: Body<Data = Bytes>>(&self, body: B) -> Result<(Bytes, Option<HeaderMap>), Problem> {
         match tokio::time::timeout(self.max_body_wait, gather(body, self.max_body_bytes)).await {
             Ok(Ok(Gathered::Whole { bytes, trailers })) => Ok((bytes, trailers)),
-            Ok(Ok(Gathered::Larger(_))) => Err(too_large),
+            Ok(Ok(Gathered::Larger(_))) => Err(Problem::BodyTooLarge { limit: self.max_body_bytes }),
             Ok(Err(BrokeOff)) => Err(Problem::BodyUnreadable),
             Err(_) => Err(Problem::BodyTooSlow),
         }
@@ -169,7 +180,7 @@ mod tests {
         let request = Request::post("/orders?dry=1").header("idempotency-key", "\"k\"");
         let request = request.header("content-type", "application/json");
         let body = Buffered::<Buffered<axum::body::Body>>::from(Bytes::from_static(b"{\"b\": 1, \"a\": 2}"));
-        let admitted = admission().admit(request.body(body).unwrap()).await.unwrap();
+        let (admitted, ()) = admission().admit(request.body(body).unwrap(), || Ok(())).await.unwrap();
         assert_eq!(admitted.request.extensions().get::<Key>(), Some(&admitted.key));
         assert_eq!(admitted.request.extensions().get::<Fingerprint>(), Some(&admitted.fingerprint));
         assert_eq!(admitted.key.as_str(), "k");

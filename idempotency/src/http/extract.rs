@@ -50,8 +50,9 @@ where
         }
         let settings = std::sync::Arc::clone(&self.settings);
         Box::pin(async move {
-            match settings.admission.admit(request).await {
-                Ok(admitted) => {
+            // How many there are at a time is the server's to bound: each ends with its connection.
+            match settings.admission.admit(request, || Ok(())).await {
+                Ok((admitted, ())) => {
                     report::admitted(&admitted.key);
                     Ok(inner.call(admitted.request).await?.map(Buffered::passed))
                 }

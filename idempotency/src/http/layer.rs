@@ -111,7 +111,9 @@ impl<M> LayerBuilder<M> {
         self
     }
 
-    /// The largest request body, in bytes (default: 1,048,576). It is held in memory.
+    /// The largest request body, in bytes (default: 1,048,576). It is held in memory: in replay mode for at most
+    /// [`max_running`](Self::max_running) requests at a time; in extract mode for as many as the server lets in, so bound those
+    /// there.
     pub fn max_body_bytes(mut self, max_body_bytes: usize) -> Self {
         self.admission.max_body_bytes = max_body_bytes;
         self

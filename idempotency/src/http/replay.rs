@@ -35,9 +35,12 @@ type OutcomeOf = dyn Fn(StatusCode) -> Outcome + Send + Sync;
 /// | setting | default | meaning |
 /// |---|---|---|
 /// | `max_run` | 5 min | how long a handler may take to give its whole answer; then it is cancelled and its key held |
-/// | `max_running` | 1,024 | how many requests may be under way, those included whose client is gone; beyond it 503 |
+/// | `max_running` | 1,024 | how many requests may be under way, from the first byte of their body on, those included whose client is gone; beyond it 503 |
 /// | `outcome` | [`Outcome::of_status`] | which answers are stored, which free the key, which hold it |
 /// | `abandoned` | hold | what becomes of a key whose handler was lost with its process |
+///
+/// What the layer holds in memory is at most `max_running` bodies of `max_body_bytes` and as many answers of
+/// [`max_response_bytes`](crate::phased::PhasedBuilder::max_response_bytes): 1,024 times 1,048,576 and 262,144 bytes by default.
 pub struct Replay<DB: PhasedSql> {
     pool: Pool<DB>,
     phased: Phased,
@@ -95,7 +98,10 @@ impl<DB: PhasedSql> LayerBuilder<Replay<DB>> {
         self
     }
 
-    /// How many requests may be under way at a time (default: 1,024), since a client that hangs up does not end its own.
+    /// How many requests may be under way at a time (default: 1,024), since a client that hangs up does not end its own. One
+    /// counts from when its body is read: what the bodies take in memory is at most `max_running` times
+    /// [`max_body_bytes`](Self::max_body_bytes). A slow client keeps its place for at most
+    /// [`max_body_wait`](Self::max_body_wait).
     pub fn max_running(mut self, max_running: usize) -> Self {
         self.mode.max_running = max_running;
         self
@@ -182,10 +188,10 @@ where
     ReqBody: Body<Data = Bytes> + Send + 'static,
     ResBody: Body<Data = Bytes> + Send + 'static,
 {
-    let admitted = settings.admission.admit(request).await?;
     let retry_after = Duration::from_secs(1);
-    let permit = Arc::clone(&settings.mode.running).try_acquire_owned();
-    let permit = permit.map_err(|_| Problem::Overloaded { retry_after })?;
+    let running = Arc::clone(&settings.mode.running);
+    let place = || running.try_acquire_owned().map_err(|_| Problem::Overloaded { retry_after });
+    let (admitted, permit) = settings.admission.admit(request, place).await?;
     let tasks = settings.mode.tasks.clone();
     let task = async move {
         let answer = run::answer(inner, &settings.mode, settings.admission.docs.as_deref(), admitted).await;

@@ -130,6 +130,13 @@ impl Connection {
         self.0.get_mut().write_all(bytes).await.expect("the server takes it");
     }
 
+    /// Waits for `100 Continue`, which the server sends when somebody begins to read the body.
+    pub(crate) async fn is_being_read(&mut self) {
+        let told = tokio::time::timeout(PATIENCE, async { (self.line().await, self.line().await) }).await;
+        let (Ok(first), Ok(empty)) = told.expect("the body is read in time") else { panic!("the connection is gone") };
+        assert!(first.starts_with(b"HTTP/1.1 100") && empty.is_empty(), "{}", String::from_utf8_lossy(&first));
+    }
+
     /// The next answer on this connection.
     pub(crate) async fn receive(&mut self) -> Answer {
         let answer = tokio::time::timeout(PATIENCE, self.read()).await.expect("an answer comes in time");

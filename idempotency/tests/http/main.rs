@@ -1,6 +1,7 @@
 //! The HTTP layer: one suite against a running server with real sockets, with the mistakes that it must catch.
 #![cfg(all(feature = "tower", any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
 
+mod bounds;
 mod client;
 mod doubles;
 mod ends;
@@ -63,6 +64,14 @@ mod handler_ends {
     leastlock_testkit::mount!(ends:
         refusal_after_an_effect_frees_no_key,
         panic_in_the_body_of_an_answer_holds_the_key,
+    );
+}
+
+mod memory {
+    use super::bounds;
+
+    leastlock_testkit::mount!(bounds:
+        body_that_is_being_read_counts_as_running,
     );
 }
 
