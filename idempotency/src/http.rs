@@ -138,6 +138,8 @@
 //!   `Resolution::completed` with the [`HttpResponse`](crate::HttpResponse) for repeats, or as `Resolution::released`, after which a
 //!   repeat runs.
 //! - A handler that is lost with its process leaves its key in flight until the lease is over; then it is [`Abandoned`].
+//! - Nothing waits for the store without a limit: a claim takes [`max_claim`](LayerBuilder::max_claim) at most and the end of a key
+//!   [`max_record`](LayerBuilder::max_record), whatever the pool's and the driver's time-outs are.
 //! - At most [`max_running`](LayerBuilder::max_running) requests are under way, those included whose body is being read. On shutdown, wait for those whose client is gone
 //!   with [`drained`](IdempotencyLayer::drained).
 

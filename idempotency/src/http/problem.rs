@@ -15,7 +15,7 @@ use crate::error::Error;
 mod text;
 
 /// When a store that failed is worth asking again.
-const STORE_RETRY_AFTER: Duration = Duration::from_secs(1);
+pub(super) const STORE_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a request was not answered by its handler. A response of the layer's own carries it in its extensions.
 ///

@@ -26,6 +26,8 @@ use super::scope::Unscoped;
 use crate::key::Scope;
 use crate::phased::{Phased, PhasedSql};
 
+mod claim;
+mod end;
 mod run;
 
 type OutcomeOf = dyn Fn(StatusCode) -> Outcome + Send + Sync;
@@ -34,7 +36,9 @@ type OutcomeOf = dyn Fn(StatusCode) -> Outcome + Send + Sync;
 ///
 /// | setting | default | meaning |
 /// |---|---|---|
+/// | `max_claim` | 2 s | how long the store may take to say what a request is; then 503, and nothing runs |
 /// | `max_run` | 5 min | how long a handler may take to give its whole answer; then it is cancelled and its key held |
+/// | `max_record` | 15 s | how long the store may take to record how a request ended; then 503, and the lease ends the claim |
 /// | `max_running` | 1,024 | how many requests may be under way, from the first byte of their body on, those included whose client is gone; beyond it 503 |
 /// | `outcome` | [`Outcome::of_status`] | which answers are stored, which free the key, which hold it |
 /// | `abandoned` | hold | what becomes of a key whose handler was lost with its process |
@@ -44,7 +48,9 @@ type OutcomeOf = dyn Fn(StatusCode) -> Outcome + Send + Sync;
 pub struct Replay<DB: PhasedSql> {
     pool: Pool<DB>,
     phased: Phased,
+    max_claim: Duration,
     max_run: Duration,
+    max_record: Duration,
     max_running: usize,
     outcome: Arc<OutcomeOf>,
     abandoned: Abandoned,
@@ -66,7 +72,9 @@ impl<DB: PhasedSql> IdempotencyLayer<Replay<DB>> {
         let mode = Replay {
             pool: pool.clone(),
             phased,
+            max_claim: Duration::from_secs(2),
             max_run: Duration::from_mins(5),
+            max_record: Duration::from_secs(15),
             max_running,
             outcome: Arc::new(Outcome::of_status),
             abandoned: Abandoned::Hold,
@@ -92,6 +100,23 @@ impl<DB: PhasedSql> IdempotencyLayer<Replay<DB>> {
 }
 
 impl<DB: PhasedSql> LayerBuilder<Replay<DB>> {
+    /// How long the store may take to say what a request is (default: 2 s): the wait for a connection, the claim, and its
+    /// repeats after errors. Then the request is answered [`Problem::StoreFailed`] and does not run. A claim that comes later is given
+    /// back, for which the request keeps its place five times as long; one of which nothing is heard ends with its lease, and then
+    /// counts as [`abandoned`](Self::abandoned).
+    pub fn max_claim(mut self, max_claim: Duration) -> Self {
+        self.mode.max_claim = max_claim;
+        self
+    }
+
+    /// How long the store may take to record how a request ended (default: 15 s). Then an answer that was to be stored is not
+    /// given out ([`Problem::NotRecorded`]). If nothing was written, the key stays claimed until its lease ends, and then counts as
+    /// [`abandoned`](Self::abandoned). It is tried for no longer than the lease, whatever this says.
+    pub fn max_record(mut self, max_record: Duration) -> Self {
+        self.mode.max_record = max_record;
+        self
+    }
+
     /// How long a handler may take to give its whole answer (default: 5 min). Then it is cancelled, and its key is held.
     pub fn max_run(mut self, max_run: Duration) -> Self {
         self.mode.max_run = max_run;
@@ -127,10 +152,14 @@ impl<DB: PhasedSql> LayerBuilder<Replay<DB>> {
 impl<DB: PhasedSql> sealed::Sealed for Replay<DB> {
     fn check(&mut self) -> Result<(), LayerError> {
         let day = Duration::from_hours(24);
-        let (bytes, run, running) = (self.phased.max_response_bytes, self.max_run, self.max_running);
+        let (bytes, running) = (self.phased.max_response_bytes, self.max_running);
         // What stands for an answer that is not kept has to fit as well.
         within("max_response_bytes", (4096..=MOST_BYTES).contains(&bytes), "from 4,096 to 268,435,456 bytes")?;
-        within("max_run", run >= Duration::from_millis(1) && run <= day, "from 1 ms to 24 h")?;
+        for (setting, value) in
+            [("max_claim", self.max_claim), ("max_run", self.max_run), ("max_record", self.max_record)]
+        {
+            within(setting, value >= Duration::from_millis(1) && value <= day, "from 1 ms to 24 h")?;
+        }
         within("max_running", (1..=1_000_000).contains(&running), "from 1 to 1,000,000")?;
         self.running = Arc::new(Semaphore::new(running));
         Ok(())
@@ -193,11 +222,8 @@ where
     let place = || running.try_acquire_owned().map_err(|_| Problem::Overloaded { retry_after });
     let (admitted, permit) = settings.admission.admit(request, place).await?;
     let tasks = settings.mode.tasks.clone();
-    let task = async move {
-        let answer = run::answer(inner, &settings.mode, settings.admission.docs.as_deref(), admitted).await;
-        drop(permit);
-        answer
-    };
+    let task =
+        async move { run::answer(inner, &settings.mode, settings.admission.docs.as_deref(), admitted, permit).await };
     // The task ends early in one case only: the runtime is shutting down. What is the application's runs in a task of its own,
     // below. The lease ends the claim then.
     tasks.spawn(task.in_current_span()).await.unwrap_or(Err(Problem::NotRecorded { retry_after }))
@@ -207,7 +233,9 @@ impl<DB: PhasedSql> fmt::Debug for Replay<DB> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Replay")
+            .field("max_claim", &self.max_claim)
             .field("max_run", &self.max_run)
+            .field("max_record", &self.max_record)
             .field("max_running", &self.max_running)
             .field("abandoned", &self.abandoned)
             .finish_non_exhaustive()

@@ -72,6 +72,12 @@ pub(super) fn store_failed(error: &Error) -> Problem {
     Problem::from(error)
 }
 
+/// The store has not said within the limit what the request is.
+pub(super) fn store_silent() -> Problem {
+    tracing::warn!(target: TARGET, "a request was not run: the store did not answer within max_claim");
+    Problem::StoreFailed { retry_after: Some(super::problem::STORE_RETRY_AFTER) }
+}
+
 /// A key is about to be held.
 pub(super) fn holds(reason: &'static str) {
     tracing::warn!(target: TARGET, reason, "the outcome of a request is unknown; its key is held");

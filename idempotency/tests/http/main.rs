@@ -14,6 +14,7 @@ mod stacks;
 mod stage;
 mod store;
 mod store_cut;
+mod store_silent;
 mod suite;
 
 mod both_modes {
@@ -91,6 +92,9 @@ mod store_lost {
         store_that_is_cut_off_answers_503_until_it_is_back,
         answer_that_cannot_be_recorded_is_not_given_out,
         lost_reply_to_a_completion_is_recognised,
+        store_that_does_not_answer_keeps_no_place,
+        claim_that_comes_too_late_is_given_back,
+        end_that_is_not_answered_is_not_waited_for,
     );
 }
 

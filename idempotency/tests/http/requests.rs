@@ -168,12 +168,23 @@ pub(crate) async fn limits_that_make_no_sense_are_refused_at_build<DB: TestEngin
         extract().max_body_bytes(usize::MAX).build().err(),
         extract().max_body_wait(Duration::ZERO).build().err(),
         extract().problem_docs("x".repeat(1025)).build().err(),
+        replay().max_claim(Duration::ZERO).build().err(),
         replay().max_run(Duration::ZERO).build().err(),
+        replay().max_record(Duration::from_hours(25)).build().err(),
         replay().max_running(0).build().err(),
         IdempotencyLayer::replay(&database.pool, little, scope).build().err(),
     ];
     let settings = refused.map(|error| error.map(|error| error.setting));
-    let expected = ["max_body_bytes", "max_body_wait", "problem_docs", "max_run", "max_running", "max_response_bytes"];
+    let expected = [
+        "max_body_bytes",
+        "max_body_wait",
+        "problem_docs",
+        "max_claim",
+        "max_run",
+        "max_record",
+        "max_running",
+        "max_response_bytes",
+    ];
     assert_eq!(settings, expected.map(Some));
     assert!(extract().max_body_bytes(0).build().is_ok() && replay().build().is_ok());
 }

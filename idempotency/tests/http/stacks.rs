@@ -44,14 +44,25 @@ pub(crate) struct Replaying {
     pub(crate) lease: Duration,
     pub(crate) renewed: bool,
     pub(crate) abandoned: Abandoned,
+    pub(crate) max_claim: Duration,
     pub(crate) max_run: Duration,
+    pub(crate) max_record: Duration,
     pub(crate) max_running: usize,
     pub(crate) strict: bool,
 }
 
 impl Default for Replaying {
     fn default() -> Self {
-        Self { lease: LONG, renewed: true, abandoned: Abandoned::Hold, max_run: LONG, max_running: 100, strict: false }
+        Self {
+            lease: LONG,
+            renewed: true,
+            abandoned: Abandoned::Hold,
+            max_claim: LONG,
+            max_run: LONG,
+            max_record: LONG,
+            max_running: 100,
+            strict: false,
+        }
     }
 }
 
@@ -61,7 +72,9 @@ impl Replaying {
             Phased::builder().lease(self.lease).renewed(self.renewed).max_response_bytes(MAX_RESPONSE_BYTES).build();
         let layer = IdempotencyLayer::replay(keys, phased.expect("valid"), scope)
             .abandoned(self.abandoned)
+            .max_claim(self.max_claim)
             .max_run(self.max_run)
+            .max_record(self.max_record)
             .max_running(self.max_running);
         strict(layer, self.strict).max_body_bytes(MAX_BODY_BYTES).build().expect("valid")
     }

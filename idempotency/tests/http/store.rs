@@ -18,6 +18,11 @@ pub(crate) use crate::store_cut::{
     answer_that_cannot_be_recorded_is_not_given_out, lost_reply_to_a_completion_is_recognised,
     store_that_is_cut_off_answers_503_until_it_is_back,
 };
+#[cfg(feature = "postgres")]
+pub(crate) use crate::store_silent::{
+    claim_that_comes_too_late_is_given_back, end_that_is_not_answered_is_not_waited_for,
+    store_that_does_not_answer_keeps_no_place,
+};
 
 /// The lease of a key whose answer cannot be recorded: so long does the layer go on trying.
 pub(crate) const SHORT: Duration = Duration::from_secs(1);

@@ -15,7 +15,7 @@ use crate::store::SHORT;
 use crate::suite::{prepared, problem};
 
 /// A stage whose keys, and nothing else, are behind the proxy.
-async fn proxied<'a>(
+pub(crate) async fn proxied<'a>(
     database: &'a TestDatabase<Postgres>,
     stack: &impl Stack<Postgres>,
 ) -> (FaultProxy, Stage<'a, Postgres>) {

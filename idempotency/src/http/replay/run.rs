@@ -1,37 +1,36 @@
 //! One request in replay mode, from the claim to the end of its key.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::AbortOnDropHandle;
 use tower_service::Service;
 use tracing::Instrument;
 
 use super::super::admission::Admitted;
-use super::super::answer::{not_kept, replayed, stored_as};
+use super::super::answer::replayed;
 use super::super::body::{BrokeOff, Buffered, Gathered, gather};
 use super::super::outcome::{Abandoned, Outcome};
 use super::super::problem::Problem;
-use super::super::report::{self, Ended, Running};
+use super::super::report::{self, Running};
+use super::claim::claim;
+use super::end::{complete, end, hold};
 use super::{OutcomeOf, Replay};
-use crate::error::Error;
 use crate::phased::{PhasedBegin, PhasedSql, Run};
-use crate::response::{HttpResponse, Response as _};
-
-/// When asking again makes sense after an answer could not be recorded.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+use crate::response::HttpResponse;
 
 type Answer<B, E> = Result<Result<Response<Buffered<B>>, E>, Problem>;
 
-/// Claims the key and does what its record says.
+/// Claims the key and does what its record says. `permit` is the request's place.
 pub(super) async fn answer<S, DB, ReqBody, ResBody>(
     inner: S,
     replay: &Replay<DB>,
     docs: Option<&str>,
     admitted: Admitted<ReqBody>,
+    permit: OwnedSemaphorePermit,
 ) -> Answer<ResBody, S::Error>
 where
     DB: PhasedSql,
@@ -42,11 +41,11 @@ where
     ResBody: Body<Data = Bytes> + Send + 'static,
 {
     let Admitted { request, key, fingerprint } = admitted;
-    let begun = replay.phased.begin(&replay.pool, &key, &fingerprint).await;
-    match begun.map_err(|error| report::store_failed(&error))? {
+    let (begun, _permit) = claim(replay, &key, fingerprint, permit).await?;
+    match begun {
         PhasedBegin::First(run) if run.resumed_at().is_some() && replay.abandoned == Abandoned::Hold => {
             // Whoever comes later finds it held; whether that could be written changes nothing for this request.
-            hold(run, "the handler was lost with its process").await;
+            hold(replay, run, "the handler was lost with its process").await;
             Err(Problem::OutcomeUnknown)
         }
         PhasedBegin::First(run) => {
@@ -93,7 +92,7 @@ where
     let handler = AbortOnDropHandle::new(tokio::spawn(handler.in_current_span()));
     let reason = match tokio::time::timeout(replay.max_run, handler).await {
         Ok(Ok(Ok(Said::Ends(outcome, response)))) => {
-            end(run, outcome).await;
+            end(replay, run, outcome).await;
             report::first();
             return Ok(Ok(response.map(Buffered::passed)));
         }
@@ -103,14 +102,14 @@ where
             return Ok(Ok(answer));
         }
         Ok(Ok(Err(error))) => {
-            hold(run, "the handler's service failed").await;
+            hold(replay, run, "the handler's service failed").await;
             return Ok(Err(error));
         }
         Ok(Ok(Ok(Said::BrokeOff))) => "the handler's answer broke off",
         Ok(Err(_)) => "the handler panicked, or the body of its answer did",
         Err(_) => "the handler, with its whole answer, took longer than max_run",
     };
-    hold(run, reason).await;
+    hold(replay, run, reason).await;
     Err(Problem::HandlerFailed)
 }
 
@@ -136,63 +135,4 @@ where
         Ok(gathered) => Said::Completes(Response::from_parts(parts, gathered)),
         Err(BrokeOff) => Said::BrokeOff,
     })
-}
-
-/// Ends the key without an answer.
-async fn end<DB: PhasedSql>(run: Run<DB, HttpResponse>, outcome: Outcome) {
-    if outcome == Outcome::Release {
-        // If the store fails here, the key is in flight until the lease is over and then held: never a second run.
-        ended(Ended::Released, &run.release().await);
-    } else {
-        hold(run, "the handler's answer leaves its outcome unknown").await;
-    }
-}
-
-/// Stores the answer, and hands it on once that is recorded.
-async fn complete<DB: PhasedSql, B>(
-    replay: &Replay<DB>,
-    docs: Option<&str>,
-    run: Run<DB, HttpResponse>,
-    response: Response<Gathered<B>>,
-) -> Result<Response<Buffered<B>>, Problem> {
-    let (how, stored) = match whole(&response, replay.phased.max_response_bytes) {
-        Some(whole) => (Ended::Completed, Ok(whole)),
-        None => (Ended::NotKept, not_kept(&response, docs)),
-    };
-    let completed = match stored {
-        Ok(stored) => run.complete(stored).await,
-        Err(source) => Err(Error::Serialize { source: source.into() }),
-    };
-    if !ended(how, &completed.map(drop)) {
-        return Err(Problem::NotRecorded { retry_after: RETRY_AFTER });
-    }
-    Ok(response.map(|gathered| match gathered {
-        Gathered::Whole { bytes, trailers } => Buffered::whole(bytes, trailers),
-        Gathered::Larger(body) => body,
-    }))
-}
-
-/// The response as it is stored, if all of it can be: a stored response has a final status, no trailers, and a size within the
-/// limit.
-fn whole<B>(response: &Response<Gathered<B>>, limit: usize) -> Option<HttpResponse> {
-    let Gathered::Whole { bytes, trailers: None } = response.body() else { return None };
-    let stored = stored_as(response.status(), response.headers(), bytes).ok()?;
-    let size = stored.to_parts().ok()?.bytes();
-    (size <= limit).then_some(stored)
-}
-
-/// Holds the key; where that cannot be written, it is held by whoever comes once the lease is over.
-async fn hold<DB: PhasedSql>(run: Run<DB, HttpResponse>, reason: &'static str) {
-    report::holds(reason);
-    ended(Ended::Held, &run.hold(reason).await);
-}
-
-/// Reports the end of a key; answers whether it is recorded.
-fn ended(how: Ended, recorded: &Result<(), Error>) -> bool {
-    report::ended(match recorded {
-        Ok(()) => how,
-        Err(Error::Superseded) => Ended::Superseded,
-        Err(_) => Ended::NotRecorded,
-    });
-    recorded.is_ok()
 }

@@ -1,0 +1,87 @@
+//! The end of a request's key, within a limit.
+
+use std::time::Duration;
+
+use http::Response;
+
+use super::super::answer::{not_kept, stored_as};
+use super::super::body::{Buffered, Gathered};
+use super::super::outcome::Outcome;
+use super::super::problem::Problem;
+use super::super::report::{self, Ended};
+use super::Replay;
+use crate::error::Error;
+use crate::phased::{PhasedSql, Run};
+use crate::response::{HttpResponse, Response as _};
+
+/// When asking again makes sense after an answer could not be recorded.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Ends the key without an answer.
+pub(super) async fn end<DB: PhasedSql>(replay: &Replay<DB>, run: Run<DB, HttpResponse>, outcome: Outcome) {
+    if outcome == Outcome::Release {
+        release(run, replay.max_record).await;
+    } else {
+        hold(replay, run, "the handler's answer leaves its outcome unknown").await;
+    }
+}
+
+/// Frees the key. If the store fails here, it is in flight until the lease is over and then abandoned.
+pub(super) async fn release<DB: PhasedSql>(run: Run<DB, HttpResponse>, max_record: Duration) {
+    ended(Ended::Released, &within(max_record, run.release()).await);
+}
+
+/// Holds the key; where that cannot be written, it is held by whoever comes once the lease is over.
+pub(super) async fn hold<DB: PhasedSql>(replay: &Replay<DB>, run: Run<DB, HttpResponse>, reason: &'static str) {
+    report::holds(reason);
+    ended(Ended::Held, &within(replay.max_record, run.hold(reason)).await);
+}
+
+/// Stores the answer, and hands it on once that is recorded.
+pub(super) async fn complete<DB: PhasedSql, B>(
+    replay: &Replay<DB>,
+    docs: Option<&str>,
+    run: Run<DB, HttpResponse>,
+    response: Response<Gathered<B>>,
+) -> Result<Response<Buffered<B>>, Problem> {
+    let (how, stored) = match whole(&response, replay.phased.max_response_bytes) {
+        Some(whole) => (Ended::Completed, Ok(whole)),
+        None => (Ended::NotKept, not_kept(&response, docs)),
+    };
+    let completed = match stored {
+        Ok(stored) => within(replay.max_record, run.complete(stored)).await,
+        Err(source) => Err(Error::Serialize { source: source.into() }),
+    };
+    if !ended(how, &completed.map(drop)) {
+        return Err(Problem::NotRecorded { retry_after: RETRY_AFTER });
+    }
+    Ok(response.map(|gathered| match gathered {
+        Gathered::Whole { bytes, trailers } => Buffered::whole(bytes, trailers),
+        Gathered::Larger(body) => body,
+    }))
+}
+
+/// The response as it is stored, if all of it can be: a stored response has a final status, no trailers, and a size within the
+/// limit.
+fn whole<B>(response: &Response<Gathered<B>>, limit: usize) -> Option<HttpResponse> {
+    let Gathered::Whole { bytes, trailers: None } = response.body() else { return None };
+    let stored = stored_as(response.status(), response.headers(), bytes).ok()?;
+    let size = stored.to_parts().ok()?.bytes();
+    (size <= limit).then_some(stored)
+}
+
+/// Waits no longer than `limit`. Dropped then, the run is renewed no more, and its lease ends the claim if nothing was
+/// written.
+async fn within<T>(limit: Duration, recording: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    tokio::time::timeout(limit, recording).await.unwrap_or(Err(Error::NoAnswer { limit }))
+}
+
+/// Reports the end of a key; answers whether it is recorded.
+fn ended(how: Ended, recorded: &Result<(), Error>) -> bool {
+    report::ended(match recorded {
+        Ok(()) => how,
+        Err(Error::Superseded) => Ended::Superseded,
+        Err(_) => Ended::NotRecorded,
+    });
+    recorded.is_ok()
+}
