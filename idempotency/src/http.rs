@@ -129,6 +129,8 @@
 //! - The answer is held in memory until it is whole, up to the [limit](crate::phased::PhasedBuilder::max_response_bytes). A larger
 //!   one, or one with trailers, reaches its client and is not kept: its key is completed with [`Problem::AnswerNotKept`] for
 //!   repeats, since the effect has happened. What a body does as it streams beyond the limit ends with its client.
+//! - An answer that must not be stored reaches its client as well: [`Outcome::CompleteUnkept`] completes the key without it, and
+//!   repeats get [`Problem::AnswerNotKept`] with its status, and a [`Reference`] if the handler gives one.
 //! - A replay has the same status, the same headers in the same order with their repeats, and the same bytes. Left out are headers that
 //!   belong to one connection: `Connection` and what it names, `Keep-Alive`, `Proxy-Connection`, `TE`, `Trailer`,
 //!   `Transfer-Encoding`, `Upgrade`. `Idempotency-Replayed: true` is added. `Set-Cookie` is an answer's header like any other.
@@ -162,7 +164,7 @@ pub use self::body::Buffered;
 pub use self::extract::Extract;
 pub use self::key_header::IDEMPOTENCY_KEY;
 pub use self::layer::{IdempotencyLayer, Idempotent, LayerBuilder, LayerError, Mode};
-pub use self::outcome::{Abandoned, Outcome};
+pub use self::outcome::{Abandoned, Outcome, Reference};
 pub use self::problem::{Problem, type_uri};
 pub use self::replay::Replay;
 pub use self::scope::Unscoped;

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
+use super::outcome::Reference;
 use super::problem::Problem;
 use crate::response::{HttpResponse, HttpResponseError};
 
@@ -15,7 +16,8 @@ pub const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotenc
 const HOP_BY_HOP: [&str; 7] =
     ["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/// The longest `Location` that is told of an answer that is not kept.
+/// The longest `Location` that is told of an answer that is not kept. What stands for one has to fit into the least
+/// `max_response_bytes`.
 const MAX_LOCATION_BYTES: usize = 2048;
 
 /// The response as it is stored: status, body, and all headers that do not belong to one connection, in order and with repeats.
@@ -53,11 +55,27 @@ pub fn replayed<B: From<Bytes>>(stored: HttpResponse) -> Result<Response<B>, Pro
     Ok(response)
 }
 
-/// What stands for an answer that is not kept: the problem that every repeat is told.
+/// What stands for an answer that cannot be kept: the problem that every repeat is told.
 pub(super) fn not_kept<B>(response: &Response<B>, docs: Option<&str>) -> Result<HttpResponse, HttpResponseError> {
-    let problem = Problem::AnswerNotKept { status: response.status() };
-    let mut instead: Response<Bytes> = problem.response_documented(docs);
-    if let Some(location) = response.headers().get(LOCATION).filter(|location| location.len() <= MAX_LOCATION_BYTES) {
+    instead_of(response.status(), response.headers().get(LOCATION), docs)
+}
+
+/// The same for an answer that must not be kept: of its headers nothing, and the handler's own reference.
+pub(super) fn unkept(
+    status: StatusCode,
+    reference: Option<&Reference>,
+    docs: Option<&str>,
+) -> Result<HttpResponse, HttpResponseError> {
+    instead_of(status, reference.map(|Reference(location)| location), docs)
+}
+
+fn instead_of(
+    status: StatusCode,
+    location: Option<&HeaderValue>,
+    docs: Option<&str>,
+) -> Result<HttpResponse, HttpResponseError> {
+    let mut instead: Response<Bytes> = Problem::AnswerNotKept { status }.response_documented(docs);
+    if let Some(location) = location.filter(|location| location.len() <= MAX_LOCATION_BYTES) {
         instead.headers_mut().insert(LOCATION, location.clone());
     }
     stored(&instead)

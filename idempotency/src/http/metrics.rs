@@ -20,7 +20,7 @@ use ::metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 /// handler, replay mode), `replay`, or the [slug](crate::http::Problem::slug) of the problem that was the answer.
 pub const IDEMPOTENCY_HTTP_REQUESTS_TOTAL: &str = "idempotency_http_requests_total";
 
-/// Keys that the layer has ended, replay mode. Label `ended`: `completed`, `not_kept` (completed, the answer not kept),
+/// Keys that the layer has ended, replay mode. Label `ended`: `completed`, `not_kept` (completed, the answer not kept: it could not be, or must not),
 /// `released`, `held`, `superseded` (its end came too late and changed nothing), `not_recorded` (the store failed; the lease ends
 /// it).
 pub const IDEMPOTENCY_HTTP_KEYS_TOTAL: &str = "idempotency_http_keys_total";

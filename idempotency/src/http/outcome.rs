@@ -1,6 +1,6 @@
 //! What becomes of a key once its handler has answered, or never will.
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 
 /// What becomes of a key whose handler has answered, in replay mode.
 ///
@@ -21,6 +21,14 @@ use http::StatusCode;
 pub enum Outcome {
     /// The answer is stored, and every repeat gets it, an error like any other.
     Complete,
+    /// It has happened, and its answer must not be stored: a one-time password, a signed address. The key is completed, and
+    /// every repeat gets [`Problem::AnswerNotKept`](super::Problem::AnswerNotKept) with the answer's status. Nothing else of the answer
+    /// is stored, its `Location` only as far as the handler asks for it with a [`Reference`]. The body reaches its client as it is
+    /// made, however long.
+    ///
+    /// An answer that must not lie there in clear, but is to be replayed, is sealed instead: see
+    /// [`cipher`](crate::phased::PhasedBuilder::cipher).
+    CompleteUnkept,
     /// Nothing has happened: the key is free, and a repeat runs.
     Release,
     /// Whether something has happened is not known: the key is held until somebody finds out, and no repeat runs.
@@ -50,6 +58,20 @@ impl Outcome {
     }
 }
 
+/// Where a client finds what its request made, for an answer that is not stored ([`Outcome::CompleteUnkept`]): the `Location` of
+/// the 410 that repeats get. A handler puts it into the extensions of its response. It is stored, so it is no secret itself.
+///
+/// ```
+/// use http::{HeaderValue, Response};
+/// use leastlock_idempotency::http::{Outcome, Reference};
+///
+/// let mut shown_once = Response::new("the new API key, in clear");
+/// shown_once.extensions_mut().insert(Outcome::CompleteUnkept);
+/// shown_once.extensions_mut().insert(Reference(HeaderValue::from_static("/api-keys/17")));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Reference(pub HeaderValue);
+
 /// What becomes of a key whose handler was lost with its process, in replay mode: its lease is over, and nobody has said how it
 /// ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -70,7 +92,7 @@ mod tests {
     fn no_status_frees_its_key_and_no_failure_is_an_answer() {
         for status in (100..1000).filter_map(|code| StatusCode::from_u16(code).ok()) {
             let outcome = Outcome::of_status(status);
-            assert_ne!(outcome, Outcome::Release, "{status}");
+            assert!(matches!(outcome, Outcome::Complete | Outcome::Hold), "{status}");
             if status.is_server_error() || status.is_informational() {
                 assert_eq!(outcome, Outcome::Hold, "{status}");
             }

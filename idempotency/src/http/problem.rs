@@ -75,7 +75,8 @@ pub enum Problem {
     /// An earlier request with this key ended without a known outcome: its effects may be there or not, so it is not run
     /// again. It is held until somebody resolves it.
     OutcomeUnknown,
-    /// The request ran and its answer was not kept, for its size or its trailers. It is not run again.
+    /// The request ran and its answer was not kept: for its size, for its trailers, or because its handler says that it must not be
+    /// stored ([`Outcome::CompleteUnkept`](super::Outcome::CompleteUnkept)). It is not run again.
     AnswerNotKept {
         /// The status of the answer.
         status: StatusCode,

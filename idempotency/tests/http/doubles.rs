@@ -153,7 +153,7 @@ impl<DB: TestEngine + PhasedSql> Layer<DB> {
         let body = to_bytes(body, usize::MAX).await.expect("a body of bytes");
         let response = Response::from_parts(parts, body);
         let ended = match outcome {
-            Outcome::Complete => run.complete(self.kept(&response)).await.map(drop),
+            Outcome::Complete | Outcome::CompleteUnkept => run.complete(self.kept(&response)).await.map(drop),
             Outcome::Release => run.release().await,
             Outcome::Hold => run.hold("it failed").await,
         };

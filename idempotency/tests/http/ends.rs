@@ -2,11 +2,13 @@
 
 use leastlock_idempotency::http::{Abandoned, type_uri};
 use leastlock_idempotency::phased::PhasedSql;
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 
 use crate::client::{Answer, Call};
 use crate::doubles::{Mistake, Naive};
 use crate::replay::settled;
+use crate::shop::BINARY;
 use crate::stacks::Replaying;
 use crate::stage::{Stack, Stage};
 use crate::store::SHORT;
@@ -60,4 +62,40 @@ pub(crate) async fn panic_in_the_body_of_an_answer_holds_the_key<DB: TestEngine 
     }
     let (_, _, effects) = asked_twice(&database, &Naive(Mistake::LosesTheClaimToABody), does).await;
     assert_eq!(effects, 2, "the double must be seen to run again");
+}
+
+/// Of an answer that must not be stored, what a repeat is told and what of it lies in the table.
+async fn shown_once<DB: TestEngine>(
+    database: &TestDatabase<DB>,
+    stack: &impl Stack<DB>,
+    does: &str,
+) -> (Answer, Answer, i64) {
+    let (first, repeat, effects) = asked_twice(database, stack, does).await;
+    assert_eq!(
+        (first.status, &first.body, effects),
+        (201, &[BINARY, b"lamp"].concat(), 1),
+        "the client gets all of it"
+    );
+    assert!(repeat.is_replayed());
+    // Headers that are stored are in the repeat.
+    let stored = sql::<DB>(
+        "SELECT CAST(count(*) AS BIGINT) FROM leastlock_idempotency WHERE length(response_body) = 19",
+        "SELECT count(*) FROM leastlock_idempotency WHERE length(response_body) = 19",
+    );
+    (first, repeat, database.int(stored).await)
+}
+
+pub(crate) async fn answer_that_must_not_be_stored_is_not_and_never_made_again<DB: TestEngine + PhasedSql>(
+    database: TestDatabase<DB>,
+) {
+    let database = prepared(database).await;
+    for (does, location) in [("shown-once", None), ("shown-once-with-reference", Some("/secrets/7"))] {
+        let (_, repeat, stored) = shown_once(&database, &Replaying::default(), does).await;
+        assert_eq!(repeat.outcome(), problem(410, type_uri::ANSWER_NOT_KEPT));
+        assert_eq!((repeat.header("location"), repeat.header("set-cookie"), stored), (location, None, 0));
+        let document: serde_json::Value = serde_json::from_slice(&repeat.body).unwrap();
+        assert_eq!(document["answer_status"], 201);
+        let (first, repeat, stored) = shown_once(&database, &Naive(Mistake::StoresEverything), does).await;
+        assert_eq!((first.said(), stored), (repeat.said(), 1), "the double must be seen to store it");
+    }
 }

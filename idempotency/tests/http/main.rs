@@ -65,6 +65,7 @@ mod handler_ends {
     leastlock_testkit::mount!(ends:
         refusal_after_an_effect_frees_no_key,
         panic_in_the_body_of_an_answer_holds_the_key,
+        answer_that_must_not_be_stored_is_not_and_never_made_again,
     );
 }
 

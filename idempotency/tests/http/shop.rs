@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body::Frame;
 use leastlock_core::Statement;
-use leastlock_idempotency::http::Outcome;
+use leastlock_idempotency::http::{Outcome, Reference};
 use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Pool;
@@ -141,6 +141,7 @@ pub(crate) fn answer(does: &str, body: &Bytes) -> Response<Body> {
         "broken-and-stored" => (500, Some(Outcome::Complete)),
         "unavailable-and-released" => (503, Some(Outcome::Release)),
         "made-and-held" => (201, Some(Outcome::Hold)),
+        "shown-once" | "shown-once-with-reference" => (201, Some(Outcome::CompleteUnkept)),
         _ => (201, None),
     };
     let mut response = Response::new(match does {
@@ -160,6 +161,9 @@ pub(crate) fn answer(does: &str, body: &Bytes) -> Response<Body> {
     headers.append(header::SET_COOKIE, HeaderValue::from_static("a=1"));
     headers.insert("x-bytes", HeaderValue::from_bytes(b"caf\xe9").expect("a value"));
     headers.insert("a-first-letter", HeaderValue::from_static(""));
+    if does == "shown-once-with-reference" {
+        response.extensions_mut().insert(Reference(HeaderValue::from_static("/secrets/7")));
+    }
     if let Some(outcome) = outcome {
         response.extensions_mut().insert(outcome);
     }

@@ -66,7 +66,7 @@ problems! {
         "Its effects may be there or not, so it is not run again. Do not send it with a new key; ask again with this one once it is resolved.";
     ANSWER_NOT_KEPT = "AnswerNotKept", "answer-not-kept",
         "The request was run before, and its answer was not kept",
-        "It is not run again. The status of its answer is beside this, and so is its Location header if it had one.";
+        "It is not run again. The status of its answer is beside this; a Location header says where to look for what it made, if that is known.";
     ANSWER_UNREADABLE = "AnswerUnreadable", "answer-unreadable",
         "The request was run before, and its answer cannot be read",
         "It is not run again.";

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use http::Response;
 
-use super::super::answer::{not_kept, stored_as};
+use super::super::answer::{not_kept, stored_as, unkept};
 use super::super::body::{Buffered, Gathered};
-use super::super::outcome::Outcome;
+use super::super::outcome::{Outcome, Reference};
 use super::super::problem::Problem;
 use super::super::report::{self, Ended};
 use super::Replay;
 use crate::error::Error;
 use crate::phased::{PhasedSql, Run};
-use crate::response::{HttpResponse, Response as _};
+use crate::response::{HttpResponse, HttpResponseError, Response as _};
 
 /// When asking again makes sense after an answer could not be recorded.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -48,17 +48,37 @@ pub(super) async fn complete<DB: PhasedSql, B>(
         Some(whole) => (Ended::Completed, Ok(whole)),
         None => (Ended::NotKept, not_kept(&response, docs)),
     };
-    let completed = match stored {
-        Ok(stored) => within(replay.max_record, run.complete(stored)).await,
-        Err(source) => Err(Error::Serialize { source: source.into() }),
-    };
-    if !ended(how, &completed.map(drop)) {
-        return Err(Problem::NotRecorded { retry_after: RETRY_AFTER });
-    }
+    record(replay, run, how, stored).await?;
     Ok(response.map(|gathered| match gathered {
         Gathered::Whole { bytes, trailers } => Buffered::whole(bytes, trailers),
         Gathered::Larger(body) => body,
     }))
+}
+
+/// Completes the key without its answer, and hands that on as it is made.
+pub(super) async fn complete_unkept<DB: PhasedSql, B>(
+    replay: &Replay<DB>,
+    docs: Option<&str>,
+    run: Run<DB, HttpResponse>,
+    response: Response<B>,
+) -> Result<Response<Buffered<B>>, Problem> {
+    let stored = unkept(response.status(), response.extensions().get::<Reference>(), docs);
+    record(replay, run, Ended::NotKept, stored).await?;
+    Ok(response.map(Buffered::passed))
+}
+
+async fn record<DB: PhasedSql>(
+    replay: &Replay<DB>,
+    run: Run<DB, HttpResponse>,
+    how: Ended,
+    stored: Result<HttpResponse, HttpResponseError>,
+) -> Result<(), Problem> {
+    let completed = match stored {
+        Ok(stored) => within(replay.max_record, run.complete(stored)).await,
+        Err(source) => Err(Error::Serialize { source: source.into() }),
+    };
+    let is_recorded = ended(how, &completed.map(drop));
+    is_recorded.then_some(()).ok_or(Problem::NotRecorded { retry_after: RETRY_AFTER })
 }
 
 /// The response as it is stored, if all of it can be: a stored response has a final status, no trailers, and a size within the

@@ -17,7 +17,7 @@ use super::super::outcome::{Abandoned, Outcome};
 use super::super::problem::Problem;
 use super::super::report::{self, Running};
 use super::claim::claim;
-use super::end::{complete, end, hold};
+use super::end::{complete, complete_unkept, end, hold};
 use super::{OutcomeOf, Replay};
 use crate::phased::{PhasedBegin, PhasedSql, Run};
 use crate::response::HttpResponse;
@@ -91,6 +91,11 @@ where
     let handler = listen(inner, request, Arc::clone(&replay.outcome), replay.phased.max_response_bytes);
     let handler = AbortOnDropHandle::new(tokio::spawn(handler.in_current_span()));
     let reason = match tokio::time::timeout(replay.max_run, handler).await {
+        Ok(Ok(Ok(Said::Ends(Outcome::CompleteUnkept, response)))) => {
+            let answer = complete_unkept(replay, docs, run, response).await?;
+            report::first();
+            return Ok(Ok(answer));
+        }
         Ok(Ok(Ok(Said::Ends(outcome, response)))) => {
             end(replay, run, outcome).await;
             report::first();
