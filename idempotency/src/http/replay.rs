@@ -224,8 +224,8 @@ where
     let tasks = settings.mode.tasks.clone();
     let task =
         async move { run::answer(inner, &settings.mode, settings.admission.docs.as_deref(), admitted, permit).await };
-    // The task ends early in one case only: the runtime is shutting down. What is the application's runs in a task of its own,
-    // below. The lease ends the claim then.
+    // The task ends early if the runtime is shutting down, or if the application's cipher panics; whatever else is the
+    // application's runs in a task of its own, below. The lease ends the claim then.
     tasks.spawn(task.in_current_span()).await.unwrap_or(Err(Problem::NotRecorded { retry_after }))
 }
 
