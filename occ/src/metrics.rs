@@ -58,8 +58,8 @@ use ::metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 pub const OCC_RETRY_ATTEMPTS_TOTAL: &str = "occ_retry_attempts_total";
 
 /// Attempts that met a conflict and after which another one is made. Label `class`: what the unit of work said of it
-/// ([`ConflictClass::name`](crate::ConflictClass::name)), `version_conflict`, `state_conflict`, `serialization_failure`,
-/// `deadlock`, `busy` or `other`.
+/// ([`ConflictClass::name`](crate::ConflictClass::name)), `version_conflict`, `serialization_failure`, `deadlock`, `busy`, or, where
+/// the application's own error type says so, `state_conflict` or `other`.
 pub const OCC_RETRY_RETRIES_TOTAL: &str = "occ_retry_retries_total";
 
 /// Units of work that were given up with a conflict ([`RetryError::Exhausted`](crate::RetryError::Exhausted)). Label `limit`:

@@ -25,12 +25,13 @@ tokio::task_local! {
 /// Runs a unit of work in a fresh transaction until it commits, for as long as what stands against it is a conflict.
 ///
 /// A conflict is a stale or missing version ([`Conflict`](crate::Conflict)), a serialization failure, a deadlock, or SQLite's
-/// one write lock being taken: in each case another unit of work was there, and a rerun reads what it has done. Whether an
+/// one write lock being taken: in each case another unit of work was there, and a rerun reads what it has done. A refused
+/// [`transition`](crate::transition::transition) is none, except for a stale version: the row's state is an answer. Whether an
 /// error is one, the unit's error type says ([`MayConflict`]). Everything else ends the retry at once, and so does a commit
 /// whose reply was lost ([`Error::CommitUnknown`]): it may have taken effect, and running it again could do it twice.
 ///
 /// Between attempts it waits a random time with full jitter ([`Backoff`]). It gives up after a number of attempts (10) or a time
-/// (10 s), and says with which conflict: a row so hot is no matter for optimistic control.
+/// (10 s), and says with which conflict and what can be done about it: a row so hot, for one, is no matter for optimistic control.
 ///
 /// # What it does not promise
 /// - Only what the transaction writes is undone. A mail or a call to another service happens once per attempt: do it

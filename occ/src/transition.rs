@@ -129,6 +129,9 @@ impl<S> Transitioned<S> {
 }
 
 /// Why a transition was refused.
+///
+/// In a unit of [`Retry`](crate::Retry) only [`Stale`](Self::Stale) is run again. The others are answers, which a rerun would meet
+/// again; [`MayConflict`](crate::MayConflict) says how a unit that reads the state in each attempt has them run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "a conflict means that nothing was written"]
 pub enum StateConflict<S> {

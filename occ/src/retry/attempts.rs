@@ -80,7 +80,7 @@ impl<DB: Dialect, E: MayConflict<DB> + From<Error>> Attempts<DB, E> {
     }
 
     fn go_on_after(&mut self, error: E) -> Result<(), RetryError<E>> {
-        let Some(conflict) = error.conflict() else {
+        let Some(class) = error.conflict() else {
             self.measured.failed();
             return Err(RetryError::Failed(error));
         };
@@ -90,11 +90,11 @@ impl<DB: Dialect, E: MayConflict<DB> + From<Error>> Attempts<DB, E> {
         } else if elapsed >= self.retry.within {
             Limit::Time
         } else {
-            measure::unit_retried(conflict);
+            measure::unit_retried(class);
             return Ok(());
         };
         self.measured.exhausted(limit);
-        Err(RetryError::Exhausted { attempts: self.made, elapsed, last: error })
+        Err(RetryError::Exhausted { class, attempts: self.made, elapsed, last: error })
     }
 }
 

@@ -10,7 +10,8 @@ use leastlock_core::ErrorClass;
 pub enum ConflictClass {
     /// A row has another version than was loaded, or is gone ([`Conflict`](crate::Conflict)).
     Version,
-    /// A row is in another state than was expected, or has none because it is gone ([`StateConflict`](crate::StateConflict)).
+    /// A row is in another state than was read in the same attempt. Only an error type of the application's own says so: by
+    /// itself no [`StateConflict`](crate::StateConflict) about a state is run again.
     State,
     /// The isolation level found it ([`ErrorClass::SerializationFailure`]).
     SerializationFailure,
@@ -32,6 +33,27 @@ impl ConflictClass {
             ErrorClass::Busy => Some(Self::Busy),
             class if class.is_conflict() => Some(Self::Other),
             _ => None,
+        }
+    }
+
+    /// What to do about a unit of work that met this at every attempt.
+    pub(super) const fn advice(self) -> &'static str {
+        match self {
+            Self::Version => {
+                "the row is too hot for optimistic control; decide in one conditional statement, combine the operations, \
+                 or lock the row"
+            }
+            Self::State => {
+                "the row was in another state each time; read the state in every attempt and decide by it, or lock the row"
+            }
+            Self::SerializationFailure => {
+                "other transactions kept changing what it had read; make it shorter, or lock the rows before they are read"
+            }
+            Self::Deadlock => "it kept meeting transactions that lock the same rows in another order; lock in one order",
+            Self::Busy => {
+                "somebody else kept SQLite's write lock; keep write transactions short, and give connections a busy_timeout"
+            }
+            Self::Other => "it is of the application's own kind",
         }
     }
 

@@ -14,7 +14,7 @@ use crate::transition::{StateConflict, Transition};
 /// # Contract
 /// [`conflict`](Self::conflict) answers one only if nothing was committed and a rerun can see what stood against it: for a
 /// [`Conflict`], or an error of sqlx's or of this crate of which its own `conflict` says so. It is never one for a lost
-/// connection, a time-out, or [`Error::CommitUnknown`].
+/// connection, a time-out, or [`Error::CommitUnknown`], and for a [`StateConflict`] only if it is a stale version.
 pub trait MayConflict<DB: Dialect> {
     /// The conflict that it is, if running the whole unit of work again, in a fresh transaction, is the answer to it.
     fn conflict(&self) -> Option<ConflictClass>;
@@ -26,13 +26,29 @@ impl<DB: Dialect> MayConflict<DB> for Conflict {
     }
 }
 
-/// A rerun reads the state again, and may find that it has nothing left to do.
+/// Only a stale version is one. A row in another state, or without a row, is an answer: a unit whose `from` is fixed would meet
+/// it again in every attempt, and be told at last that the row is too hot. A unit that *reads* the state in each attempt and
+/// decides by it does profit from a rerun. It says so in its own error type, with [`ConflictClass::State`]:
+///
+/// ```
+/// # use leastlock_core::Dialect;
+/// # use leastlock_occ::{ConflictClass, MayConflict, StateConflict, Transition};
+/// # struct MoveOn<S>(StateConflict<S>);
+/// impl<DB: Dialect, S: Transition> MayConflict<DB> for MoveOn<S> {
+///     fn conflict(&self) -> Option<ConflictClass> {
+///         match self.0 {
+///             StateConflict::State { .. } => Some(ConflictClass::State),
+///             _ => MayConflict::<DB>::conflict(&self.0),
+///         }
+///     }
+/// }
+/// ```
 impl<DB: Dialect, S: Transition> MayConflict<DB> for StateConflict<S> {
     fn conflict(&self) -> Option<ConflictClass> {
-        Some(match self {
-            Self::Stale { .. } => ConflictClass::Version,
-            Self::State { .. } | Self::Gone => ConflictClass::State,
-        })
+        match self {
+            Self::Stale { .. } => Some(ConflictClass::Version),
+            Self::State { .. } | Self::Gone => None,
+        }
     }
 }
 
@@ -59,12 +75,11 @@ pub enum RetryError<E> {
     /// The unit of work failed with what is no conflict, so that a rerun would meet it again or might repeat an effect.
     #[error("the unit of work failed, and not by a conflict")]
     Failed(#[source] E),
-    /// Every attempt met a conflict.
-    #[error(
-        "each of {attempts} attempts in {elapsed:?} met a conflict: the row is too hot for optimistic control; \
-         decide in one conditional statement, combine the operations, or lock the row"
-    )]
+    /// Every attempt met a conflict. The text says what can be done about the last one's class.
+    #[error("every attempt met a conflict ({attempts} in {elapsed:?}): {}", class.advice())]
     Exhausted {
+        /// What kind of conflict the last one met.
+        class: ConflictClass,
         /// How many were made.
         attempts: u32,
         /// Since the first began.

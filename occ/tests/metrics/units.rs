@@ -64,6 +64,8 @@ impl<DB: Dialect> MayConflict<DB> for PayError {
     fn conflict(&self) -> Option<ConflictClass> {
         match self {
             Self::Conflict(conflict) => MayConflict::<DB>::conflict(conflict),
+            // Its units decide by what the attempt has read, so a rerun may decide otherwise.
+            Self::State(StateConflict::State { .. }) => Some(ConflictClass::State),
             Self::State(conflict) => MayConflict::<DB>::conflict(conflict),
             Self::Database(error) => MayConflict::<DB>::conflict(error),
             Self::BankIsBusy => Some(ConflictClass::Other),

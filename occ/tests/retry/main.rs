@@ -5,6 +5,8 @@ mod conflicts;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod servers;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+mod states;
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod suite;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod units;
@@ -20,6 +22,16 @@ leastlock_testkit::mount!(suite:
     an_attempt_without_a_commit_is_rolled_back,
     a_broken_bound_that_is_ignored_is_no_commit,
 );
+
+mod state {
+    #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+    use super::states;
+
+    leastlock_testkit::mount!(states:
+        a_state_that_no_rerun_changes_is_not_run_again,
+        a_unit_that_reads_the_state_first_may_run_again,
+    );
+}
 
 /// What one engine has and another has not.
 mod one {

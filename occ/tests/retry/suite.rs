@@ -13,7 +13,7 @@ use super::conflicts::{
 };
 use super::units::{Account, BALANCE_A, KnowsCodesOnly, KnowsVersionsOnly, PayError, RunsEverythingAgain, accounts};
 
-const QUICK: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(4));
+pub(super) const QUICK: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(4));
 
 pub(crate) async fn o8_a_conflict_inside_surfaces_to_the_outermost_retry<DB: TestEngine>(database: TestDatabase<DB>)
 where
