@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leastlock::core::{Backoff, Dialect};
-use leastlock::occ::{self, Attempt, Conflict, ConflictClass, MayConflict, Retry, Stored, Version, Versioned};
+use leastlock::core::Backoff;
+use leastlock::occ::{self, Attempt, Conflict, MayConflict, Retry, Stored, Version, Versioned};
 use sqlx::Pool;
 
 use crate::engine::Engine;
@@ -20,7 +20,8 @@ pub(crate) struct Item {
 }
 
 /// Why a unit of work did not commit.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, MayConflict)]
+#[conflict(crate = "leastlock::occ")]
 enum BuyError {
     #[error("the item is gone")]
     NoItem,
@@ -63,15 +64,5 @@ where
             Ok::<_, BuyError>(attempt.commit(Bought { is_sold, conflicts }).await?)
         });
         Ok(bought.await?)
-    }
-}
-
-impl<DB: Dialect> MayConflict<DB> for BuyError {
-    fn conflict(&self) -> Option<ConflictClass> {
-        match self {
-            Self::NoItem => None,
-            Self::Conflict(conflict) => MayConflict::<DB>::conflict(conflict),
-            Self::Database(error) => MayConflict::<DB>::conflict(error),
-        }
     }
 }

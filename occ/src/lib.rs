@@ -70,7 +70,7 @@
 //! | [`bump_version`] | a trigger for writers that raise no version, as SQL |
 //! | [`transition`] | [`Transition`]: a state machine in a column, and the derive macro |
 //! | `etag` (feature `http`) | a version as an entity tag, and the conditions on it |
-//! | `retry` | [`Retry`]: a whole unit of work again, when it met another one |
+//! | `retry` | [`Retry`]: a whole unit of work again, when it met another one; [`MayConflict`]: which errors that are, and the derive macro |
 //! | `metrics` (feature `metrics`) | what retries and combiners measure: names, units, labels |
 //! | [`combiner`] | [`Combiner`](combiner::Combiner): operations of many callers in one transaction a batch |
 //! | `stock_counter` | [`StockCounter`]: units taken and given back, never below a floor, by a combiner |
@@ -107,7 +107,7 @@ pub mod transition;
 mod version;
 mod versioned;
 
-pub use leastlock_occ_macros::{Transition, Versioned};
+pub use leastlock_occ_macros::{MayConflict, Transition, Versioned};
 
 pub use crate::bound::Bound;
 pub use crate::conflict::{Conflict, Delete, Update};

@@ -49,8 +49,7 @@ tokio::task_local! {
 /// # #[cfg(feature = "sqlite")]
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use leastlock_core::Dialect;
-/// use leastlock_occ::{Attempt, Conflict, ConflictClass, MayConflict, Retry, Version, Versioned};
+/// use leastlock_occ::{Attempt, Conflict, MayConflict, Retry, RetryError, Version, Versioned};
 ///
 /// #[derive(Clone, Versioned)]
 /// #[versioned(table = "account", key = "id", version = "version")]
@@ -60,7 +59,7 @@ tokio::task_local! {
 ///     version: Version,
 /// }
 ///
-/// #[derive(Debug, thiserror::Error)]
+/// #[derive(Debug, thiserror::Error, MayConflict)]
 /// enum PayError {
 ///     #[error("there is no such account")]
 ///     NoAccount,
@@ -70,32 +69,22 @@ tokio::task_local! {
 ///     Database(#[from] leastlock_occ::Error),
 /// }
 ///
-/// impl<DB: Dialect> MayConflict<DB> for PayError {
-///     fn conflict(&self) -> Option<ConflictClass> {
-///         match self {
-///             Self::NoAccount => None,
-///             Self::Conflict(conflict) => MayConflict::<DB>::conflict(conflict),
-///             Self::Database(error) => MayConflict::<DB>::conflict(error),
-///         }
-///     }
+/// // `async move` with captures of its own, so that it can be spawned: see below.
+/// async fn pay(pool: sqlx::SqlitePool, id: String, amount: i64) -> Result<i64, RetryError<PayError>> {
+///     Retry::default()
+///         .run(&pool, async move |mut attempt: Attempt<sqlx::Sqlite>| {
+///             let account = Account::load(attempt.connection(), &id).await?.ok_or(PayError::NoAccount)?;
+///             let paid = account.update(attempt.connection(), |a| a.balance -= amount).await?.into_result()?;
+///             Ok::<_, PayError>(attempt.commit(paid.balance).await?)
+///         })
+///         .await
 /// }
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let pool = sqlx::SqlitePool::connect(&format!("sqlite://{}/test?mode=rwc", folder.path().display())).await?;
 /// # sqlx::query("CREATE TABLE account (id TEXT PRIMARY KEY, balance INTEGER NOT NULL, version INTEGER NOT NULL)").execute(&pool).await?;
 /// # sqlx::query("INSERT INTO account VALUES ('a', 100, 5)").execute(&pool).await?;
-/// let clients = (0..8).map(|_| {
-///     let pool = pool.clone();
-///     tokio::spawn(async move {
-///         Retry::default()
-///             .run(&pool, async |mut attempt: Attempt<sqlx::Sqlite>| {
-///                 let account = Account::load(attempt.connection(), "a").await?.ok_or(PayError::NoAccount)?;
-///                 let paid = account.update(attempt.connection(), |a| a.balance -= 10).await?.into_result()?;
-///                 Ok::<_, PayError>(attempt.commit(paid.balance).await?)
-///             })
-///             .await
-///     })
-/// });
+/// let clients = (0..8).map(|_| tokio::spawn(pay(pool.clone(), "a".to_owned(), 10)));
 /// for client in clients.collect::<Vec<_>>() {
 ///     assert!(client.await??.is_positive());
 /// }
@@ -107,7 +96,13 @@ tokio::task_local! {
 /// # fn main() {}
 /// ```
 ///
-/// The same as a loop, where a closure is in the way. `place` is an ordinary `async fn` that takes the [`Attempt`] by value:
+/// # In a spawned task or an axum handler
+/// Both want a future that is `Send`. An async closure that borrows what is around it (`async |attempt|` with a `&id` or an `amount`
+/// of the function that it stands in) does not make one, though it is right in `main` and in tests: *implementation of `Send` is
+/// not general enough*, says rustc 1.95, at `tokio::spawn` or at the route. It is a limit of the compiler's. Two forms have it not:
+///
+/// - `async move |attempt|`, with captures of its own, as above: clone before what is needed after. Its body may borrow from them.
+/// - The loop, which captures nothing. `place` is an ordinary `async fn` that takes the [`Attempt`] by value, and may borrow:
 ///
 /// ```
 /// # use leastlock_core::Dialect;
@@ -161,7 +156,7 @@ impl Retry {
         self
     }
 
-    /// Runs `work` until it commits. It is given a fresh [`Attempt`] each time, and answers what [`Attempt::commit`] gave it; an
+    /// Runs `work` until it commits. To be spawned it is `async move` with captures of its own; see [`Retry`]. It is given a fresh [`Attempt`] each time, and answers what [`Attempt::commit`] gave it; an
     /// attempt that it drops is rolled back.
     ///
     /// # Errors

@@ -11,10 +11,47 @@ use crate::transition::{StateConflict, Transition};
 
 /// An error of a unit of work on `DB`, which may be a conflict with another one.
 ///
+/// Derived for an enum, it asks the field that a variant was made `#[from]`; every other variant is no conflict:
+///
+/// ```
+/// use leastlock_occ::{Conflict, MayConflict};
+///
+/// #[derive(Debug, thiserror::Error, MayConflict)]
+/// enum PayError {
+///     #[error("there is no such account")]
+///     NoAccount,
+///     #[error(transparent)]
+///     Conflict(#[from] Conflict),
+///     #[error(transparent)]
+///     Database(#[from] leastlock_occ::Error),
+///     #[error(transparent)]
+///     #[conflict(never)]
+///     BadRequest(#[from] std::num::ParseIntError),
+/// }
+/// ```
+///
+/// | attribute | meaning |
+/// |---|---|
+/// | `#[from]`, on a field | thiserror's, whose type is asked; one that is no `MayConflict` does not compile |
+/// | `#[conflict]`, on a field | the same, for who writes the conversion by hand |
+/// | `#[conflict(never)]`, on a variant | it is none, whatever it holds |
+/// | `#[conflict(crate = "prelude::occ")]`, on the enum | where the generated code finds this crate, as for [`Versioned`](crate::Versioned) |
+///
+/// # Which types it can be
+/// - An enum of the application's own, as above, or any type with an `impl` by hand. [`Retry`](crate::Retry) also wants `From<Error>`,
+///   for the error of a `BEGIN`.
+/// - This crate's [`Error`], for units that decide by [`guarded`](crate::guarded()) statements and locks only.
+/// - Not `Box<dyn Error>` and not `anyhow::Error`. In these a conflict could only be looked for along `source()`, where
+///   thiserror's `transparent` does not show it; it would be overlooked, and never run again.
+///
 /// # Contract
 /// [`conflict`](Self::conflict) answers one only if nothing was committed and a rerun can see what stood against it: for a
 /// [`Conflict`], or an error of sqlx's or of this crate of which its own `conflict` says so. It is never one for a lost
 /// connection, a time-out, or [`Error::CommitUnknown`], and for a [`StateConflict`] only if it is a stale version.
+#[diagnostic::on_unimplemented(
+    note = "for an enum of errors, `#[derive(MayConflict)]` asks the fields that are `#[from]`",
+    note = "for a variant that is never a conflict, write `#[conflict(never)]` on it"
+)]
 pub trait MayConflict<DB: Dialect> {
     /// The conflict that it is, if running the whole unit of work again, in a fresh transaction, is the answer to it.
     fn conflict(&self) -> Option<ConflictClass>;

@@ -19,6 +19,13 @@ enum OrderState {
     Paid,
 }
 
+#[derive(Debug, library::MayConflict)]
+#[conflict(/* only where */)]
+enum PayError {
+    NoAccount,
+    Conflict(#[conflict] library::Conflict),
+}
+
 fn main() {
     println!("{} {}", <Stock as library::Versioned>::TABLE, OrderState::mermaid());
 }

@@ -37,7 +37,7 @@ fn attribute_says_where_the_library_is_if_the_manifest_does_not() {
 
     let without = packages::write("untold", "", &[prelude(None)]).beside(&reexports);
     let said = without.check().expect_err("nothing says where it is");
-    assert_eq!(said.matches("neither `leastlock-occ` nor `leastlock` is a dependency").count(), 2, "{said}");
+    assert_eq!(said.matches("neither `leastlock-occ` nor `leastlock` is a dependency").count(), 3, "{said}");
 }
 
 /// What the derive did before it looked: it took the library's own name for the one that it has here.

@@ -27,7 +27,9 @@ pub(crate) fn write(name: &str, dependencies: &str, packages: &[Package]) -> Wor
     let mut manifest = "[workspace]\nresolver = \"3\"\nmembers = [".to_owned();
     for package in packages {
         let attribute = package.attribute.map_or_else(String::new, |path| format!(r#", crate = "{path}""#));
-        let source = format!("use {} as library;\n{}", package.library, DERIVES.replace(" /* where */", &attribute));
+        let derives =
+            DERIVES.replace(" /* where */", &attribute).replace("/* only where */", attribute.trim_start_matches(", "));
+        let source = format!("use {} as library;\n{derives}", package.library);
         workspace.add(package.name, &package.dependencies, "main.rs", &source);
         write!(manifest, "\"{}\", ", package.name).expect("a String takes everything");
     }

@@ -1,0 +1,6 @@
+use leastlock_occ::{Conflict, MayConflict};
+
+#[derive(MayConflict)]
+struct PayError(#[conflict] Conflict);
+
+fn main() {}
