@@ -5,6 +5,8 @@ mod conflicts;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod servers;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+mod spawned;
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod states;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod suite;
@@ -31,6 +33,13 @@ mod state {
         a_state_that_no_rerun_changes_is_not_run_again,
         a_unit_that_reads_the_state_first_may_run_again,
     );
+}
+
+mod spawn {
+    #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+    use super::spawned;
+
+    leastlock_testkit::mount!(spawned: units_with_captures_run_in_spawned_tasks_and_handlers);
 }
 
 /// What one engine has and another has not.
