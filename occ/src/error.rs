@@ -1,6 +1,6 @@
 //! What can go wrong, and whether running the unit of work again can help.
 
-use leastlock_core::{Dialect, ErrorClass, classify};
+use leastlock_core::{Dialect, ErrorClass, Row, classify};
 
 use crate::bound::Bound;
 use crate::version::Version;
@@ -62,6 +62,18 @@ pub enum Error {
     NullVersion {
         /// The table, or which query answered the row.
         place: &'static str,
+    },
+    /// A version cannot be read as a 64-bit integer, because its column has another type: on PostgreSQL that is `INTEGER`, on MySQL
+    /// `BIGINT UNSIGNED` or text. A write may already have been refused; nothing was written.
+    #[error("{column} of {place} cannot be read as a 64-bit integer; declare the version column BIGINT NOT NULL")]
+    VersionType {
+        /// The table, or which query answered the row.
+        place: &'static str,
+        /// The column.
+        column: &'static str,
+        /// What sqlx said.
+        #[source]
+        source: sqlx::Error,
     },
     /// The row has been written `i64::MAX` times. Versions never wrap.
     #[error("version {version} has no successor; renumber the row before it is written again")]
@@ -140,6 +152,7 @@ impl Error {
             | Self::CommitUnknown { .. }
             | Self::TransactionEnded { .. }
             | Self::NullVersion { .. }
+            | Self::VersionType { .. }
             | Self::VersionOverflow { .. }
             | Self::KeyChanged { .. }
             | Self::IllegalTransition { .. }
@@ -149,6 +162,19 @@ impl Error {
             | Self::KeyComparesOtherwise { .. }
             | Self::Suppressed { .. } => false,
         }
+    }
+
+    /// What stands in a version column, in column `index` of a row that was read from `place`.
+    pub(crate) fn version_in<DB: Dialect>(
+        row: &Row<DB>,
+        index: usize,
+        (place, column): (&'static str, &'static str),
+    ) -> Result<Version, Self> {
+        let version = row.optional_int(index).map_err(|source| match source {
+            sqlx::Error::ColumnDecode { .. } => Self::VersionType { place, column, source },
+            source => Self::database::<DB>(source),
+        })?;
+        version.map(Version::new).ok_or(Self::NullVersion { place })
     }
 
     /// The error of a statement on `DB`.

@@ -13,7 +13,7 @@ use crate::version::Version;
 /// Reads the row with this key; `None` if there is none. No lock is taken.
 ///
 /// # Errors
-/// [`Error::NullVersion`], [`Error::Database`].
+/// [`Error::NullVersion`], [`Error::VersionType`], [`Error::Database`].
 ///
 /// # Cancel safety
 /// Nothing is changed.
@@ -186,8 +186,7 @@ where
 }
 
 pub(crate) fn version_of<DB: Dialect, T: Versioned>(row: &Row<DB>) -> Result<Version, Error> {
-    let version = row.optional_int(0).map_err(Error::database::<DB>)?;
-    version.map(Version::new).ok_or(Error::NullVersion { place: T::TABLE })
+    Error::version_in(row, 0, (T::TABLE, T::VERSION_COLUMN))
 }
 
 pub(crate) fn at_version<T: Versioned>(mut value: T, version: Version) -> T {

@@ -32,7 +32,7 @@ use crate::version::Version;
 /// |---|---|
 /// | `table = "account"`, `table = "bank.account"` | the table, with its schema if need be; quoted, so written exactly as the database has it |
 /// | `key = "id"`, `key("warehouse", "code")` | the *fields* that are the primary key; `load` takes them in this order |
-/// | `version = "version"` | the *field* that is the version: a [`Version`] or an `i64`. Its column is a 64-bit integer, best `BIGINT NOT NULL` |
+/// | `version = "version"` | the *field* that is the version: a [`Version`] or an `i64`. Its column is `BIGINT NOT NULL`; PostgreSQL's `INTEGER` is not read ([`Error::VersionType`](crate::Error::VersionType)) |
 /// | `crate = "prelude::occ"` | where the generated code finds this crate. Needed only if it is seen through a crate of your own: as `leastlock-occ`, or in the facade `leastlock`, it is found under whatever name `Cargo.toml` gives it |
 /// | `column = "…"`, on a field | the column, where it is not named like the field |
 /// | `read_only`, on a field | the database makes the value (a generated column, a default, a trigger's): never written, read back after each write |
@@ -61,6 +61,10 @@ pub trait Versioned: Clone {
 
     /// The table.
     const TABLE: &'static str;
+
+    /// For messages.
+    #[doc(hidden)]
+    const VERSION_COLUMN: &'static str;
 
     #[doc(hidden)]
     const HAS_READ_ONLY: bool;

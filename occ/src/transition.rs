@@ -83,6 +83,10 @@ pub trait StoredState<DB: Dialect>: Transition {
     #[doc(hidden)]
     const HAS_VERSION: bool;
 
+    /// For messages; empty where there is none.
+    #[doc(hidden)]
+    const VERSION_COLUMN: &'static str;
+
     #[doc(hidden)]
     fn advance<K: RowKey<DB>>(
         id: K,
@@ -176,7 +180,7 @@ impl<S: Transition> std::error::Error for StateConflict<S> {}
 ///
 /// # Errors
 /// [`Error::IllegalTransition`] before any SQL, if the machine has no such edge. [`Error::UnknownState`] if what stands in the column is no state,
-/// [`Error::NullVersion`], [`Error::VersionOverflow`], [`Error::Suppressed`], [`Error::Database`]; [`Error::RowsOutOfBounds`] if the key is
+/// [`Error::NullVersion`], [`Error::VersionType`], [`Error::VersionOverflow`], [`Error::Suppressed`], [`Error::Database`]; [`Error::RowsOutOfBounds`] if the key is
 /// not unique or the history row was suppressed, after which the transaction cannot commit
 /// (see [`BoundedQuery::execute`](crate::BoundedQuery::execute)).
 ///
@@ -283,8 +287,7 @@ where
         return Ok(Some(StateConflict::State { expected: from, actual }));
     }
     if S::HAS_VERSION {
-        let version = row.optional_int(1).map_err(Error::database::<DB>)?;
-        let version = version.map(Version::new).ok_or(Error::NullVersion { place: S::TABLE })?;
+        let version = Error::version_in(&row, 1, (S::TABLE, S::VERSION_COLUMN))?;
         if let Some(expected) = expected.filter(|expected| *expected != version) {
             return Ok(Some(StateConflict::Stale { expected, actual: version }));
         }

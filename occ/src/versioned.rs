@@ -92,7 +92,7 @@ impl<DB: Dialect> CheckedQuery<'_, DB> {
     /// # Errors
     /// [`Error::VersionOverflow`] before any SQL; [`Error::RowsOutOfBounds`] when more than one row was changed, and then
     /// the transaction can no longer commit (see [`BoundedQuery::execute`](crate::BoundedQuery::execute));
-    /// [`Error::NullVersion`]; [`Error::Database`].
+    /// [`Error::NullVersion`]; [`Error::VersionType`]; [`Error::Database`].
     ///
     /// # Cancel safety
     /// Dropped half-way, the update may or may not have run: drop the transaction as well, do not commit it.
@@ -109,11 +109,11 @@ impl<DB: Dialect> CheckedQuery<'_, DB> {
         let Some(row) = DB::fetch_query(transaction, self.select).await.map_err(Error::database::<DB>)? else {
             return Ok(Checked::Conflict(Conflict::Gone));
         };
-        match row.optional_int(0).map_err(Error::database::<DB>)?.map(Version::new) {
-            None => Err(Error::NullVersion { place: "the `actual_by` statement" }),
-            Some(actual) if actual == self.expected => Ok(Checked::Refused),
-            Some(actual) => Ok(Checked::Conflict(Conflict::Stale { expected: self.expected, actual })),
+        let actual = Error::version_in(&row, 0, ("the `actual_by` statement", "the first column"))?;
+        if actual == self.expected {
+            return Ok(Checked::Refused);
         }
+        Ok(Checked::Conflict(Conflict::Stale { expected: self.expected, actual }))
     }
 }
 

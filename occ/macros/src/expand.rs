@@ -34,6 +34,7 @@ fn row(model: &Model) -> TokenStream {
     let read_only: Vec<_> = model.read_only.iter().map(|column| &column.field).collect();
     let has_read_only = !model.read_only.is_empty();
     let version = &model.version.field;
+    let version_column = &model.version.name;
     let version_type = &model.version.ty;
     let into = quote_spanned!(version_type.span()=> <#version_type as ::core::convert::Into<#library::Version>>::into);
     let from = quote_spanned!(version_type.span()=> <#version_type as ::core::convert::From<#library::Version>>::from);
@@ -44,6 +45,7 @@ fn row(model: &Model) -> TokenStream {
             type OwnedKey = (#(#owned,)*);
 
             const TABLE: &'static str = #table;
+            const VERSION_COLUMN: &'static str = #version_column;
             const HAS_READ_ONLY: bool = #has_read_only;
 
             fn key(&self) -> Self::Key<'_> {

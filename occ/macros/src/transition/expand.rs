@@ -77,6 +77,7 @@ fn stored(machine: &Machine) -> TokenStream {
     let sqlite_actual = &standard.actual;
     let states: Vec<_> = machine.states.iter().map(|state| &state.name).collect();
     let has_version = machine.version.is_some();
+    let version_column = machine.version.as_deref().unwrap_or_default();
     let query = quote!(#private::Query<'static, DB, <DB as #private::Database>::Arguments>);
     let values: Vec<_> = machine
         .states
@@ -116,6 +117,7 @@ fn stored(machine: &Machine) -> TokenStream {
                 i64: #library::Column<DB>,
             {
                 const HAS_VERSION: bool = #has_version;
+                const VERSION_COLUMN: &'static str = #version_column;
 
                 fn advance<K: #library::transition::RowKey<DB>>(
                     id: K,
