@@ -13,8 +13,9 @@ use crate::error::Error;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
-    /// The database refused a statement, or could not be reached.
-    #[error("the database refused a statement of the batch")]
+    /// The database refused a statement, or could not be reached. Where a table or a column is missing, the text says which
+    /// migrations a [`StockCounter`](crate::StockCounter) needs.
+    #[error("the database refused a statement of the batch{}", hint(source))]
     Database {
         /// What the database said.
         #[source]
@@ -64,7 +65,7 @@ pub enum CombineError {
     #[error("the combiner is closed; the operation was not applied")]
     Closed,
     /// The operation failed alone, or as often as the limit allows. Rolled back: not applied.
-    #[error("the operation was rolled back after {attempts} attempts")]
+    #[error("the operation was not applied: its transaction was rolled back (attempts: {attempts})")]
     Failed {
         /// How often a transaction with this operation was tried since it was last split.
         attempts: u32,
@@ -100,6 +101,19 @@ impl BatchError {
             class if class.is_retryable() => Remedy::TryAgain,
             _ => Remedy::Isolate,
         }
+    }
+}
+
+/// What to look at first, when a name in a statement is not known to the database.
+fn hint(source: &sqlx::Error) -> &'static str {
+    /// `undefined_table` on PostgreSQL, `ER_NO_SUCH_TABLE` on MySQL, and SQLite's one code for what cannot be prepared.
+    const UNKNOWN_NAME: [&str; 3] = ["42P01", "42S02", "1"];
+    let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    match code {
+        Some(code) if UNKNOWN_NAME.contains(&&*code) => {
+            "; if a table of leastlock's is missing, run `leastlock_occ::MIGRATIONS` once, which order ids need"
+        }
+        _ => "",
     }
 }
 
