@@ -101,7 +101,8 @@ impl<'q, DB: Dialect> GuardedQuery<'q, DB> {
         Ok(Guarded::from_rows(rows))
     }
 
-    /// Requires that the statement, if it changes rows, changes exactly `rows` of them.
+    /// Zero rows are `Ok(Refused)`, with `exactly(1)` too: the statement, *if* it changes rows, has to change exactly `rows` of
+    /// them. Look at the outcome, or a refusal passes for success.
     ///
     /// A transaction in which it changed another number cannot commit, even if the error is ignored. On SQLite such a commit
     /// fails with `(code: 787) FOREIGN KEY constraint failed`, which concerns no foreign key of yours; see
@@ -110,7 +111,7 @@ impl<'q, DB: Dialect> GuardedQuery<'q, DB> {
         self.bounded(Bound::Exactly(rows))
     }
 
-    /// Requires that the statement, if it changes rows, changes `rows` or more.
+    /// Requires that the statement, if it changes rows, changes `rows` or more; zero are `Ok(Refused)`.
     pub fn at_least(self, rows: u64) -> BoundedQuery<'q, DB> {
         self.bounded(Bound::AtLeast(rows))
     }
