@@ -76,6 +76,9 @@ const MAX_AGE_MS: i64 = 10_000_000_000_000;
 /// rolled back, which costs no write to disk.
 ///
 /// # What it does not
+/// - It makes no tables: order ids need those of [`MIGRATIONS`](crate::MIGRATIONS), run once when the program starts. Without them the
+///   first movement with an order id fails.
+/// - An order id says nothing of the [note](Movement::with_note): only rows and units are compared with the first's.
 /// - An order id is remembered until [`forget_orders`](Self::forget_orders) deletes it; then it is new again.
 /// - Other columns of the row, such as a version, are not written; a trigger may do that.
 pub struct StockCounter<DB: StockSql, B: Beside<DB> = Nothing> {

@@ -82,7 +82,9 @@ impl<N> Movement<N> {
     }
 
     /// Gives the movement a unique id of 1 to 255 bytes: the first movement under an id is answered, and the answer is kept
-    /// in its transaction; a repeat is answered as the first was, refusals included, and moves nothing.
+    /// in its transaction; a repeat is answered as the first was, refusals included, and moves nothing. The same rows and units
+    /// make it a repeat, whatever its [note](Self::with_note) is; others are [`Mismatch`](super::Counted::Mismatch). Ids are kept in
+    /// a table that [`MIGRATIONS`](crate::MIGRATIONS) makes.
     ///
     /// # Errors
     /// [`MovementError::BadOrderId`].
@@ -95,7 +97,9 @@ impl<N> Movement<N> {
         Ok(self)
     }
 
-    /// Hands something over for what is written [`Beside`](super::Beside) the movement.
+    /// Hands something over for what is written [`Beside`](super::Beside) the movement. Notes are not compared: a repeat of an
+    /// order id with another note is answered as the first was, and its note is written nowhere. What must not differ belongs into
+    /// the order id.
     pub fn with_note<M>(self, note: M) -> Movement<M> {
         Movement { changes: self.changes, order_id: self.order_id, note }
     }
