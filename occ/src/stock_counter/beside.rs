@@ -9,6 +9,52 @@ use crate::combiner::{BatchError, CombinerSql};
 
 /// Writes something in the transaction that applies movements: an order line, an event for the outbox.
 ///
+/// A line for each order, in the transaction that takes its units; none for what is refused, none for a repeat:
+///
+/// ```
+/// # #[cfg(feature = "sqlite")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use leastlock_occ::combiner::BatchError;
+/// use leastlock_occ::{Beside, Counted, Movement, StockCounter, StockTable};
+/// use sqlx::{Sqlite, Transaction};
+///
+/// /// Who ordered.
+/// struct Lines;
+///
+/// impl Beside<Sqlite> for Lines {
+///     type Note = String;
+///
+///     async fn write(&self, tx: &mut Transaction<'_, Sqlite>, applied: &[&Movement<String>]) -> Result<(), BatchError> {
+///         // One statement, however many there are.
+///         let lines: Vec<_> = applied.iter().map(|order| (order.order_id(), order.note())).collect();
+///         let lines = serde_json::to_string(&lines).map_err(BatchError::operation)?;
+///         let insert = "INSERT INTO order_line (order_id, customer) ///                       SELECT value ->> 0, value ->> 1 FROM json_each($1) WHERE true ON CONFLICT DO NOTHING";
+///         let inserted = sqlx::query(insert).bind(lines).execute(&mut **tx).await?.rows_affected();
+///         if inserted == applied.len() as u64 { Ok(()) } else { Err(BatchError::Raced) }
+///     }
+/// }
+///
+/// # let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await?;
+/// # sqlx::raw_sql("CREATE TABLE stock (code TEXT PRIMARY KEY, units INTEGER NOT NULL); INSERT INTO stock VALUES ('85123A', 5); /// #     CREATE TABLE order_line (order_id TEXT PRIMARY KEY, customer TEXT NOT NULL)").execute(&pool).await?;
+/// leastlock_occ::MIGRATIONS.run(&pool).await?;
+/// let table = StockTable::new("stock", "code", "units")?;
+/// let stock = StockCounter::builder(&pool, &table).beside(Lines).build()?;
+///
+/// let order = Movement::take("85123A", 3)?.with_order_id("536365")?.with_note("customer 17850".to_owned());
+/// assert_eq!(stock.submit(order.clone()).await?, Counted::Applied);
+/// assert_eq!(stock.submit(order).await?, Counted::Applied); // a repeat: no second line
+/// let too_many = Movement::take("85123A", 3)?.with_order_id("536366")?.with_note("customer 13047".to_owned());
+/// assert!(!stock.submit(too_many).await?.is_applied());
+///
+/// let lines: Vec<(String, String)> = sqlx::query_as("SELECT order_id, customer FROM order_line").fetch_all(&pool).await?;
+/// assert_eq!(lines, [("536365".to_owned(), "customer 17850".to_owned())]);
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "sqlite"))]
+/// # fn main() {}
+/// ```
+///
 /// # Contract
 /// - Called once a batch, after the rows are locked and before they are changed, with the movements that are applied in this
 ///   transaction for the first time; never for refused ones and never for repeats. If it is not committed, neither are they.
