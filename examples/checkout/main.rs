@@ -29,15 +29,8 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    let args = match Args::try_parse() {
-        Ok(args) => args,
-        // Help and version are told in full, a mistake in one line.
-        Err(error) if !error.use_stderr() => error.exit(),
-        Err(error) => {
-            eprintln!("{}", error.to_string().lines().next().unwrap_or("error: bad arguments"));
-            return ExitCode::from(2);
-        }
-    };
+    // A mistake is told in full, with what may have been meant, and ends with 2.
+    let args = Args::parse();
     match run::run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Ended::Breach(breaches)) => {

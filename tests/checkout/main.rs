@@ -172,13 +172,23 @@ fn what_cannot_be_run_ends_with_one_clear_line_and_exit_code_two() {
         (Checkout::new().database("postgres://127.0.0.1:1/x"), "cannot reach the database"),
         (Checkout::new().database("mysql://127.0.0.1:1/x"), "--database must begin with"),
         (Checkout::new().brokers("127.0.0.1:1"), "cannot reach Kafka"),
-        (Checkout::new().argument("--clients", "0"), "--clients"),
-        (Checkout::new().argument("--client", "1"), "--client"),
     ] {
         let output = checkout.run(PATIENCE);
         assert_eq!(output.code, Some(2), "{output}");
         assert_eq!(output.stderr.trim_end().lines().count(), 1, "{output}");
         assert!(output.stderr.contains(said), "{output}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_told_with_what_may_have_been_meant() {
+    for (checkout, said) in [
+        (Checkout::new().argument("--clients", "0"), ["--clients", "1..=256"]),
+        (Checkout::new().argument("--client", "1"), ["'--client'", "'--clients'"]),
+    ] {
+        let output = checkout.run(PATIENCE);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(said.iter().all(|said| output.stderr.contains(said)), "{output}");
     }
 }
 
