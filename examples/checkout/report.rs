@@ -14,6 +14,9 @@ use crate::ledger::Ledger;
 use crate::orders::{Move, OrderBook};
 use crate::storm::Storm;
 
+/// Below this a rate tells of the first connections and of what else the machine did, and of the forms nothing.
+const WORTH_COMPARING: Duration = Duration::from_secs(5);
+
 /// Three bars: requests answered, events published, events in the ledger. Hidden where stderr is not a terminal.
 pub(crate) struct Bars {
     answered: ProgressBar,
@@ -57,6 +60,13 @@ impl Bars {
     }
 }
 
+/// What the plain form came to, for the table of the combined one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plain {
+    pub(crate) requests_a_second: f64,
+    pub(crate) clients_took: Duration,
+}
+
 /// What the table tells of a day.
 pub(crate) struct Report {
     pub(crate) orders: Arc<OrderBook>,
@@ -84,8 +94,27 @@ impl Report {
         per_second(self.answered, self.clients_took)
     }
 
+    /// What is remembered of this day, as one of the plain form.
+    pub(crate) fn as_plain(&self) -> Plain {
+        Plain { requests_a_second: self.requests_a_second(), clients_took: self.clients_took }
+    }
+
+    /// What is to be said of the ratio, if there is one and a form was done too soon for it to mean anything.
+    pub(crate) fn too_short(&self, plain: Option<Plain>) -> Option<String> {
+        let plain = plain?.clients_took;
+        (plain.min(self.clients_took) < WORTH_COMPARING).then(|| {
+            format!(
+                "the ratio says nothing: the clients were done in {:.1} s (plain) and {:.1} s (combined), and rates of less than \
+                 {} s do not tell the forms apart; give --orders a longer file, and more --clients",
+                plain.as_secs_f64(),
+                self.clients_took.as_secs_f64(),
+                WORTH_COMPARING.as_secs()
+            )
+        })
+    }
+
     /// With the rate of the plain form beside it, if that was run.
-    pub(crate) fn table(&self, plain: Option<f64>) -> Table {
+    pub(crate) fn table(&self, plain: Option<Plain>) -> Table {
         let counts = &self.orders.counts;
         let rate = self.requests_a_second();
         let mut rows = vec![
@@ -104,8 +133,8 @@ impl Report {
             ("requests a second", format!("{rate:.0}")),
         ];
         if let Some(plain) = plain {
-            rows.push(("  of the plain form", format!("{plain:.0}")));
-            rows.push(("  combined / plain", format!("{:.2}", rate / plain)));
+            rows.push(("  of the plain form", format!("{:.0}", plain.requests_a_second)));
+            rows.push(("  combined / plain", format!("{:.2}", rate / plain.requests_a_second)));
         }
         rows.extend([
             ("units out", self.units.out.to_string()),

@@ -13,6 +13,7 @@ use crate::combined;
 use crate::ended::Ended;
 use crate::engine::{Engine, Pools};
 use crate::orders::OrderBook;
+use crate::report::Plain;
 use crate::run::day::{Day, Finished};
 
 mod belonging;
@@ -75,10 +76,13 @@ fn run_on<DB: Engine>(
     let run_id = runtime.block_on(belonging::belong(&pools.back_office, args, orders, (broker.name(), form)))?;
     let day = Day { args, orders, seed: args.seed.unwrap_or_else(|| fastrand::u64(..=u64::from(u32::MAX))), form };
     let plain =
-        if args.combine && !args.without_plain { plain_rate(&day, url, &pools, &broker, runtime)? } else { None };
+        if args.combine && !args.without_plain { plain_form(&day, url, &pools, &broker, runtime)? } else { None };
 
     let Finished { books, mut breaches, report } = day.run(&pools, &broker, &run_id, runtime)?;
     println!("{}", report.table(plain));
+    if let Some(too_short) = report.too_short(plain) {
+        println!("{too_short}");
+    }
     if breaches.is_empty() {
         println!(
             "reconciled: opening - out + back = remaining, in the shop and in the ledger; no order twice; every \
@@ -92,15 +96,15 @@ fn run_on<DB: Engine>(
     if breaches.is_empty() { Ok(()) } else { Err(Ended::Breach(breaches)) }
 }
 
-/// The requests a second of the plain form: the same day, from the beginning to the reconciliation, in an empty place beside the
+/// What the plain form comes to: the same day, from the beginning to the reconciliation, in an empty place beside the
 /// database. None if the combined run was begun earlier, since what is left of it is no day to compare.
-fn plain_rate<DB: Engine>(
+fn plain_form<DB: Engine>(
     day: &Day<'_>,
     url: &str,
     pools: &Pools<DB>,
     broker: &Broker,
     runtime: &Runtime,
-) -> Result<Option<f64>, Ended> {
+) -> Result<Option<Plain>, Ended> {
     let refused = |error: sqlx::Error| Ended::refused("the plain form's place beside the database", &error);
     if runtime.block_on(combined::answered(&pools.back_office)).map_err(refused)? > 0 {
         println!("gone on with: the plain form is not run beside a day that was begun earlier");
@@ -114,14 +118,15 @@ fn plain_rate<DB: Engine>(
     if !breaches.is_empty() {
         return Err(Ended::Breach(breaches.into_iter().map(|breach| format!("the plain form: {breach}")).collect()));
     }
-    let rate = report.requests_a_second();
+    let came_to = report.as_plain();
+    let rate = came_to.requests_a_second;
     println!("the plain form, first: {} requests answered, {rate:.0} a second; reconciled", report.answered());
     broker.delete_topic(&day::topic(&run_id), runtime);
     runtime.block_on(async {
         pools.close().await;
         DB::end(aside).await.map_err(refused)
     })?;
-    Ok(Some(rate))
+    Ok(Some(came_to))
 }
 
 /// Where a database is, without the password.
