@@ -24,6 +24,9 @@ pub(crate) const MOST_CONNECTIONS: u32 = 32;
 /// [`combined`](Self::combined) and [`fenced`](Self::fenced) answer `None` where the engine does not have the mechanism;
 /// what the other ways need, every engine has.
 pub(crate) trait Engine: Dialect {
+    /// What it is called in the output; the driver's own name is a family's.
+    const CALLED: &'static str = Self::NAME;
+
     /// Reads the row and keeps it from being changed until the transaction ends.
     const READ_LOCKED: &'static str;
 

@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::race::{BoxError, Race};
 use crate::retried::Item;
 
-/// Sells one item to more buyers than there are units, in six ways, and counts what was oversold.
+/// Sells one item to more buyers than there are units, in six ways, and counts the sales of which the row does not know.
 ///
 /// The first way is wrong on purpose: it reads the stock, and writes what it has computed. The others are a conditional
 /// UPDATE, a locking read, a version column with retries, a combiner, and a lease whose token is checked.
@@ -90,9 +90,10 @@ where
 {
     let race = Race { stock: args.stock, attempts: args.attempts.unwrap_or(2 * args.stock), clients: args.clients };
     let pool = DB::open(url, race.clients).await?;
-    println!("{}: {} units, {} attempts by {} buyers", DB::NAME, race.stock, race.attempts, race.clients);
+    println!("{}: {} units, {} attempts by {} buyers", DB::CALLED, race.stock, race.attempts, race.clients);
     let tried = ways::all(&pool, &race).await?;
-    println!("{}", table::table(&tried, DB::NAME));
+    println!("{}", table::table(&tried, DB::CALLED));
+    println!("{}", table::LEGEND);
     Ok(ways::are_right_ways_exact(&tried, &race))
 }
 

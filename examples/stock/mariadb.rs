@@ -10,6 +10,9 @@ use crate::engine::{Engine, MOST_CONNECTIONS, QUEUE, reach};
 use crate::race::{BoxError, Race, Ran};
 
 impl Engine for MySql {
+    /// The one of the two that is tested.
+    const CALLED: &'static str = "MariaDB";
+
     const READ_LOCKED: &'static str = "SELECT units FROM stock_example WHERE code = ? FOR UPDATE";
 
     async fn open(url: &str, clients: u32) -> Result<Pool<Self>, sqlx::Error> {
@@ -23,7 +26,7 @@ impl Engine for MySql {
         combined::race(pool, race).await.map(Some)
     }
 
-    /// There is no lease on MySQL yet.
+    /// There is no lease on MariaDB yet.
     async fn fenced(_pool: &Pool<Self>, _race: &Race) -> Result<Option<Ran>, BoxError> {
         Ok(None)
     }

@@ -5,11 +5,15 @@ use comfy_table::{CellAlignment, Table};
 
 use crate::ways::Tried;
 
+/// What the last column counts; it is more than what was sold beyond the stock.
+pub(crate) const LEGEND: &str =
+    "lost: sales of which the row does not know, sold - (stock - left); two buyers wrote the same number";
+
 /// A row a way, in the order in which they ran.
 pub(crate) fn table(tried: &[Tried], engine: &str) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
-    table.set_header(["way", "attempts/s", "sold", "refused", "conflicts", "left", "oversold"]);
+    table.set_header(["way", "attempts/s", "sold", "refused", "conflicts", "left", "lost"]);
     for tried in tried {
         match tried {
             Tried::Ran(ran) => table.add_row([
