@@ -49,7 +49,9 @@ impl ConflictClass {
             Self::SerializationFailure => {
                 "other transactions kept changing what it had read; make it shorter, or lock the rows before they are read"
             }
-            Self::Deadlock => "it kept meeting transactions that lock the same rows in another order; lock in one order",
+            Self::Deadlock => {
+                "it kept meeting transactions that lock the same rows in another order; lock in one order"
+            }
             Self::Busy => {
                 "somebody else kept SQLite's write lock; keep write transactions short, and give connections a busy_timeout"
             }

@@ -90,7 +90,9 @@ pub(crate) async fn a_version_that_is_no_bigint_is_told_with_its_column(database
 
     // With the type that the text asks for, each is answered.
     database.execute("ALTER TABLE account ALTER COLUMN edition TYPE BIGINT").await;
-    let mut tx = database.pool.begin().await.expect("a transaction");
+    // On a new connection: those that were there keep their plans.
+    let pool = Postgres::connect(&database.url).await;
+    let mut tx = pool.begin().await.expect("a transaction");
     assert!(Account::load(&mut *tx, "a").await.expect("a BIGINT").is_some());
     let moved = AccountState::transition_at(&mut tx, "a", Version::new(7), open, closed).await.expect("a BIGINT");
     let stale = StateConflict::Stale { expected: Version::new(7), actual: Version::new(1) };
