@@ -29,14 +29,16 @@ use crate::combiner::{BatchError, CombinerSql};
 ///         // One statement, however many there are.
 ///         let lines: Vec<_> = applied.iter().map(|order| (order.order_id(), order.note())).collect();
 ///         let lines = serde_json::to_string(&lines).map_err(BatchError::operation)?;
-///         let insert = "INSERT INTO order_line (order_id, customer) ///                       SELECT value ->> 0, value ->> 1 FROM json_each($1) WHERE true ON CONFLICT DO NOTHING";
+///         let insert = "INSERT INTO order_line (order_id, customer) \
+///                       SELECT value ->> 0, value ->> 1 FROM json_each($1) WHERE true ON CONFLICT DO NOTHING";
 ///         let inserted = sqlx::query(insert).bind(lines).execute(&mut **tx).await?.rows_affected();
 ///         if inserted == applied.len() as u64 { Ok(()) } else { Err(BatchError::Raced) }
 ///     }
 /// }
 ///
 /// # let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await?;
-/// # sqlx::raw_sql("CREATE TABLE stock (code TEXT PRIMARY KEY, units INTEGER NOT NULL); INSERT INTO stock VALUES ('85123A', 5); /// #     CREATE TABLE order_line (order_id TEXT PRIMARY KEY, customer TEXT NOT NULL)").execute(&pool).await?;
+/// # sqlx::raw_sql("CREATE TABLE stock (code TEXT PRIMARY KEY, units INTEGER NOT NULL); INSERT INTO stock VALUES ('85123A', 5); \
+/// #     CREATE TABLE order_line (order_id TEXT PRIMARY KEY, customer TEXT NOT NULL)").execute(&pool).await?;
 /// leastlock_occ::MIGRATIONS.run(&pool).await?;
 /// let table = StockTable::new("stock", "code", "units")?;
 /// let stock = StockCounter::builder(&pool, &table).beside(Lines).build()?;
