@@ -41,7 +41,7 @@ impl ConflictClass {
         match self {
             Self::Version => {
                 "the row is too hot for optimistic control; decide in one conditional statement, combine the operations, \
-                 or lock the row"
+                 or lock the row (or its value is from before the attempt: load it in each)"
             }
             Self::State => {
                 "the row was in another state each time; read the state in every attempt and decide by it, or lock the row"
@@ -76,6 +76,18 @@ impl ConflictClass {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_class_has_a_word_and_an_advice_of_its_own() {
+        use ConflictClass::{Busy, Deadlock, Other, SerializationFailure, State, Version};
+        let classes = [Version, State, SerializationFailure, Deadlock, Busy, Other];
+        for of in [ConflictClass::name, ConflictClass::advice] {
+            let texts: std::collections::BTreeSet<_> = classes.map(of).into();
+            assert_eq!(texts.len(), classes.len(), "{texts:?}");
+        }
+        let too_hot = classes.map(|class| class.advice().contains("too hot"));
+        assert_eq!(too_hot, [true, false, false, false, false, false], "only versions say that a row is hot");
+    }
 
     #[test]
     fn database_errors_are_conflicts_as_their_class_says() {
