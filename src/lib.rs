@@ -8,10 +8,14 @@
 //! | 1 | Can one statement decide it? | conditional `UPDATE`, unique key | [`occ::guarded`] |
 //! | 2 | Can a repeat be absorbed? | idempotency key, in the same transaction as the effect | [`idempotency`] |
 //! | 3 | Can a conflict be detected and retried? | version column | [`occ`] |
-//! | 3b | Must several statements see one row unchanged? | `SELECT … FOR UPDATE` in your transaction, no external call inside | your SQL |
+//! | 3b | Must several statements see one row unchanged? | `SELECT … FOR UPDATE` in your transaction, no external call inside | [`occ::row::lock_row`] |
 //! | 4 | Can one writer own each key? | Kafka partition, a lane per key, an epoch in the database | [`partition_worker`] |
 //! | 5 | Must another system hear of it? | transactional outbox | [`outbox`] |
 //! | 6 | None of these? | a lease whose fencing token the resource checks | [`lease`] |
+//!
+//! In [`occ`] are also [`Retry`](occ::Retry), which runs a unit of work again that met another one, [`Transition`](occ::Transition), a
+//! state machine in a column, [`StockCounter`](occ::StockCounter), for a row that everybody wants, and with feature `http` versions as
+//! entity tags.
 //!
 //! Each mechanism is a crate of its own and depends on none of the others: where an application combines them it does so in
 //! its own transaction. This crate has no logic; it brings them together under one version.
