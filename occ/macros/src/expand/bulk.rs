@@ -24,6 +24,14 @@ pub(super) fn stored(model: &Model, query: &TokenStream) -> TokenStream {
     let parts = (0..model.key.len()).map(Index::from);
     let bind_key: TokenStream = parts.map(|n| quote!(.bind(::std::borrow::ToOwned::to_owned(key.#n)))).collect();
     let values: Vec<_> = model.values.iter().map(|column| &column.field).collect();
+    // A row of key and version only has nothing to bind, and `query = query` is a lint of clippy's.
+    let bind_values = (!values.is_empty()).then(|| {
+        quote! {
+            if !#private::is_mysql::<DB>() {
+                query = query #(.bind(&row.#values))*;
+            }
+        }
+    });
     let read_key = (1..=model.key.len()).map(|index| quote!(row.value(#index)?));
     quote! {
         fn select_many(keys: &[Self::Key<'_>]) -> #query {
@@ -66,9 +74,7 @@ pub(super) fn stored(model: &Model, query: &TokenStream) -> TokenStream {
             for row in #private::padded(rows, size) {
                 let key = #library::Versioned::key(*row);
                 query = query #bind_key .bind(#library::Versioned::version(*row).as_i64());
-                if !#private::is_mysql::<DB>() {
-                    query = query #(.bind(&row.#values))*;
-                }
+                #bind_values
             }
             query
         }
