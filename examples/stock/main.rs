@@ -93,7 +93,6 @@ where
     println!("{}: {} units, {} attempts by {} buyers", DB::CALLED, race.stock, race.attempts, race.clients);
     let tried = ways::all(&pool, &race).await?;
     println!("{}", table::table(&tried, DB::CALLED));
-    println!("{}", table::LEGEND);
     Ok(ways::are_right_ways_exact(&tried, &race))
 }
 

@@ -6,11 +6,11 @@ use comfy_table::{CellAlignment, Table};
 use crate::ways::Tried;
 
 /// What the last column counts; it is more than what was sold beyond the stock.
-pub(crate) const LEGEND: &str =
+const LEGEND: &str =
     "lost: sales of which the row does not know, sold - (stock - left); two buyers wrote the same number";
 
-/// A row a way, in the order in which they ran.
-pub(crate) fn table(tried: &[Tried], engine: &str) -> Table {
+/// A row a way, in the order in which they ran, and what is counted.
+pub(crate) fn table(tried: &[Tried], engine: &str) -> String {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
     table.set_header(["way", "attempts/s", "sold", "refused", "conflicts", "left", "lost"]);
@@ -31,5 +31,5 @@ pub(crate) fn table(tried: &[Tried], engine: &str) -> Table {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table
+    format!("{table}\n{LEGEND}")
 }

@@ -29,7 +29,7 @@ where
 {
     let pool = DB::open(&database.url, RACE.clients).await.expect("the engine answers");
     let tried = ways::all(&pool, &RACE).await.expect("every way runs");
-    println!("{}", table(&tried, DB::NAME));
+    println!("{}", table(&tried, DB::CALLED));
     let mut not_there = Vec::new();
     for tried in &tried {
         match tried {

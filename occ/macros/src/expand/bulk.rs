@@ -24,14 +24,7 @@ pub(super) fn stored(model: &Model, query: &TokenStream) -> TokenStream {
     let parts = (0..model.key.len()).map(Index::from);
     let bind_key: TokenStream = parts.map(|n| quote!(.bind(::std::borrow::ToOwned::to_owned(key.#n)))).collect();
     let values: Vec<_> = model.values.iter().map(|column| &column.field).collect();
-    // A row of key and version only has nothing to bind, and `query = query` is a lint of clippy's.
-    let bind_values = (!values.is_empty()).then(|| {
-        quote! {
-            if !#private::is_mysql::<DB>() {
-                query = query #(.bind(&row.#values))*;
-            }
-        }
-    });
+    let bind_values = bind_values(&private, &values);
     let read_key = (1..=model.key.len()).map(|index| quote!(row.value(#index)?));
     quote! {
         fn select_many(keys: &[Self::Key<'_>]) -> #query {
@@ -136,6 +129,17 @@ pub(super) fn methods(model: &Model) -> TokenStream {
             #library::bulk::update_many_keeping_versions(#transaction, loaded, change).await
         }
     }
+}
+
+/// A row of key and version only has nothing to bind, and `query = query` is a lint of clippy's.
+fn bind_values(private: &TokenStream, values: &[&Ident]) -> Option<TokenStream> {
+    (!values.is_empty()).then(|| {
+        quote! {
+            if !#private::is_mysql::<DB>() {
+                query = query #(.bind(&row.#values))*;
+            }
+        }
+    })
 }
 
 fn literals(texts: &Sized) -> TokenStream {
