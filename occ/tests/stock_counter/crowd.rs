@@ -13,9 +13,9 @@ use tokio::sync::Barrier;
 use tokio::time::timeout;
 
 use super::server::{deadlocks, waits_for_a_lock};
+pub(crate) use super::suite::LIMIT;
 use super::suite::{counter, stock, table, take};
 
-pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 /// Keys that arrive in this order at one combiner, and in the opposite one at the other.
 const KEYS: [&str; 3] = ["22423", "85123A", "85123a"];
 const PLENTY: &str = "UPDATE stock SET units = 1000000";
@@ -31,7 +31,7 @@ const SPARED: [&str; 2] = [
 ];
 
 /// What both combiners and the double have in common.
-trait Takes<DB: StockSql>: Clone + Send + 'static {
+trait Takes<DB: StockSql>: Send + 'static {
     /// A combiner that tries each batch once, so that a deadlock is seen.
     fn open(pool: &Pool<DB>, meeting: &Arc<Barrier>) -> Self;
 
@@ -56,6 +56,20 @@ impl<DB: StockSql> Takes<DB> for StockCounter<DB> {
             assert_eq!(pending.await?, Counted::Applied);
         }
         Ok(())
+    }
+}
+
+/// A counter that waits for rows from the beginning, where the one statement would pass over them.
+struct InATransaction<DB: StockSql>(StockCounter<DB>);
+
+impl<DB: StockSql> Takes<DB> for InATransaction<DB> {
+    fn open(pool: &Pool<DB>, _: &Arc<Barrier>) -> Self {
+        let builder = StockCounter::builder(pool, &table()).always_in_a_transaction();
+        Self(builder.build_with(|combiner| combiner.attempts(1, ONCE)).expect("the limits are right"))
+    }
+
+    async fn take_each(&self, keys: &[&'static str]) -> Result<(), CombineError> {
+        self.0.take_each(keys).await
     }
 }
 
@@ -134,7 +148,9 @@ pub(crate) async fn o18_two_combiners_in_opposite_orders_do_not_deadlock<DB: Tes
     let database = stock(database).await;
     database.execute(PLENTY).await;
     timeout(LIMIT, opposite::<DB, StockCounter<DB>>(&database, ROUNDS)).await.expect("it ends").expect("no deadlock");
-    let taken = i64::try_from(2 * KEYS.len() * ROUNDS).expect("few");
+    let always = timeout(LIMIT, opposite::<DB, InATransaction<DB>>(&database, ROUNDS)).await;
+    always.expect("it ends").expect("no deadlock");
+    let taken = i64::try_from(2 * 2 * KEYS.len() * ROUNDS).expect("few");
     assert_eq!(sum(&database).await, 3_000_000 - taken);
     assert_eq!(deadlocks(&database).await, 0);
 

@@ -69,7 +69,10 @@ mod raced {
 mod constant {
     use super::statements;
 
-    leastlock_testkit::mount!(statements on postgres and mysql: a_batch_is_as_many_statements_whatever_its_size);
+    leastlock_testkit::mount!(statements on postgres and mysql:
+        a_batch_is_as_many_statements_whatever_its_size,
+        a_movement_that_comes_alone_is_one_statement_on_a_kept_connection,
+    );
 }
 
 #[cfg(feature = "postgres")]

@@ -1,6 +1,6 @@
 //! By which index MySQL and MariaDB find, and so lock, the rows.
 
-use leastlock_core::Statement;
+use leastlock_core::{ErrorClass, Statement, classify};
 use leastlock_occ::combiner::CombineError;
 use leastlock_occ::{Counted, MIGRATIONS, StockCounter, StockTable};
 use leastlock_testkit::TestDatabase;
@@ -46,5 +46,6 @@ pub(crate) async fn statements_look_each_key_up_in_a_small_table_too(database: T
         AS w ON s.code = w.k FOR UPDATE NOWAIT";
     let mut connection = database.pool.acquire().await.expect("a connection");
     let scanned = Statement::new(scans).fetch_all::<MySql>(&mut connection).await;
-    assert!(scanned.is_err(), "the double is not caught");
+    let class = scanned.as_ref().err().map(classify::<MySql>);
+    assert_eq!(class, Some(ErrorClass::LockTimeout), "the double is not caught");
 }

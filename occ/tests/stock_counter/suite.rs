@@ -13,6 +13,8 @@ use super::doubles::{LooksForTheOrderFirst, ReadsDecidesWrites};
 
 /// Clients that buy at once; the double needs a place for each to read before any writes.
 const CLIENTS: usize = 200;
+/// How long a test waits for what must come.
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 pub(crate) const UNITS: &str = "SELECT units FROM stock WHERE code = '85123A'";
 
 const TABLE: &str = "CREATE TABLE stock (code VARCHAR(20) PRIMARY KEY, units BIGINT NOT NULL)";
