@@ -19,6 +19,8 @@ use super::sql::CombinerSql;
 ///   that does not grow with the batch, or the batch gains nothing.
 /// - An error means that nothing may be committed. One that no retry can help splits the batch until the operation that
 ///   causes it is alone.
+/// - What it answers is committed, also when it has written no row that the server knows of (a notification, a row on another
+///   server), unless it says [`wrote_nothing`](Batch::wrote_nothing) itself.
 pub trait Apply<DB: CombinerSql>: Send + Sync + 'static {
     /// What a caller submits.
     type Operation: Send + Sync + 'static;

@@ -162,10 +162,13 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         // Both find out as well whether an error that `apply` passed over has left the transaction aborted (PostgreSQL) or
         // ended it (MySQL), of which a COMMIT would say nothing.
         match DB::TRANSACTION {
-            Some(ask) => match Statement::new(ask).fetch_one::<DB>(tx).await?.optional_text(0)? {
-                Some(transaction) => batch.name_transaction(transaction),
-                None => batch.wrote_nothing(),
-            },
+            // One without a name is committed like any other: it may be what the commit itself does that counts, such as a
+            // notification, or what was written on another server.
+            Some(ask) => {
+                if let Some(transaction) = Statement::new(ask).fetch_one::<DB>(tx).await?.optional_text(0)? {
+                    batch.name_transaction(transaction);
+                }
+            }
             None => still_open(tx).await?,
         }
         Ok(())

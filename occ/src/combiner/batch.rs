@@ -68,7 +68,8 @@ impl<O, A> Batch<O, A> {
         self.transaction = Some(transaction);
     }
 
-    /// Says that the transaction wrote nothing: it is rolled back, which costs no write to disk, and the answers stand.
+    /// Says that the transaction did nothing that a commit would make last: it is rolled back, which costs no write to disk, and the
+    /// answers stand. Nobody else says so: a transaction without a name may still have something to commit.
     pub fn wrote_nothing(&mut self) {
         self.wrote_nothing = true;
     }

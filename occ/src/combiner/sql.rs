@@ -14,7 +14,7 @@ use sqlx::SqlStr;
 /// - What [`TRANSACTION`](Self::TRANSACTION) answers names the transaction for [`FATE`](Self::FATE) from any connection,
 ///   until long after it has ended.
 pub trait CombinerSql: Dialect {
-    /// → the name of the open transaction, NULL if it has written nothing. `None` where the engine does not tell.
+    /// → the name of the open transaction, NULL if it has none as yet. `None` where the engine does not tell.
     const TRANSACTION: Option<&'static str>;
     /// name → `committed`, `aborted`, `in progress` or NULL (no longer known). `None` where the engine does not tell.
     const FATE: Option<&'static str>;

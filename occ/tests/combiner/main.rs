@@ -8,6 +8,8 @@ mod doubles;
 mod frozen;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod lost_replies;
+#[cfg(feature = "postgres")]
+mod nameless;
 #[cfg(feature = "mysql")]
 mod on_connection;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -62,4 +64,11 @@ mod connections {
         stricter_bounds_of_the_connection_stay,
         a_connection_that_cannot_be_given_its_bounds_back_is_closed,
     );
+}
+
+#[cfg(feature = "postgres")]
+mod notified {
+    use super::nameless;
+
+    leastlock_testkit::mount!(nameless on postgres: what_only_the_commit_does_is_done_before_it_is_answered);
 }
