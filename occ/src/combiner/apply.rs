@@ -43,9 +43,12 @@ pub trait Apply<DB: CombinerSql>: Send + Sync + 'static {
     /// applies all of them or changes nothing.
     ///
     /// `None` has them applied in a transaction instead: where there is no such statement, or where it changed nothing. An
-    /// error that tells that nothing was committed has the same effect; one that leaves it open is resolved as
-    /// [`Combiner`](super::Combiner) says, without a transaction to look up. The statement must not wait for locks: nothing
-    /// bounds that wait.
+    /// error that tells that nothing was committed has the same effect: one with which the database refused the statement (a
+    /// lock that was not had in time, a key that is there already; on PostgreSQL also a cancelled statement, `57014`), and one
+    /// of the application's own. Any other leaves it open, [`BatchError::TimedOut`] and an answer that cannot be read included:
+    /// it is resolved as [`Combiner`](super::Combiner) says, without a transaction to look up.
+    ///
+    /// The statement must not wait for locks: nothing bounds that wait.
     ///
     /// # Cancel safety
     /// The future is dropped when it exceeds its limit of time or the combiner is closed; whether the statement took effect is

@@ -104,7 +104,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
                 batch.answer_each(answers);
                 Some((Attempt::Done, true))
             }
-            Ok(Ok(Err(BatchError::Database { source }))) if classify::<DB>(&source).leaves_commit_unknown() => {
+            Ok(Ok(Err(error))) if error.leaves_commit_unknown(classify::<DB>, DB::ENGINE) => {
                 Some((Attempt::Unanswered, false))
             }
             // A panic may have come while a reply was awaited.

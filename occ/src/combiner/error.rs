@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::sync::Arc;
 
-use leastlock_core::ErrorClass;
+use leastlock_core::{Engine, ErrorClass};
 
 use crate::error::Error;
 
@@ -85,20 +85,56 @@ impl BatchError {
         Self::Operation { source: source.into() }
     }
 
+    /// The class of the database's error that it is, given that of database errors.
+    pub(super) fn class(&self, class: impl Fn(&sqlx::Error) -> ErrorClass) -> Option<ErrorClass> {
+        match self {
+            Self::Database { source } => Some(class(source)),
+            Self::Checked { source: Error::Database { class, .. } } => Some(*class),
+            Self::TimedOut => Some(ErrorClass::StatementTimeout),
+            Self::Checked { .. }
+            | Self::Raced
+            | Self::Unanswered { .. }
+            | Self::Panicked { .. }
+            | Self::Operation { .. } => None,
+        }
+    }
+
+    /// Whether a statement outside of a transaction that ended so may have taken effect, given the class of database errors.
+    ///
+    /// A refusal of the database's own says that it has not: the statement is rolled back. On PostgreSQL that goes for a
+    /// cancelled one too (57014): a cancellation that comes after the commit is no error, at most a warning (`SyncRepWaitForLSN`
+    /// in its `syncrep.c`), and the statement is reported as done. Of other engines that is not known.
+    pub(super) fn leaves_commit_unknown(&self, class: impl Fn(&sqlx::Error) -> ErrorClass, engine: Engine) -> bool {
+        let source = match self {
+            Self::Database { source } | Self::Checked { source: Error::Database { source, .. } } => source,
+            Self::Checked { source: Error::CommitUnknown { .. } } | Self::TimedOut | Self::Panicked { .. } => {
+                return true;
+            }
+            Self::Checked { .. } | Self::Raced | Self::Unanswered { .. } | Self::Operation { .. } => return false,
+        };
+        match (self.class(class), source) {
+            (Some(ErrorClass::ConnectionLost), _) => true,
+            (Some(ErrorClass::StatementTimeout), _) => engine != Engine::Postgres,
+            // Refused, or never sent.
+            (
+                _,
+                sqlx::Error::Database(_)
+                | sqlx::Error::Encode(_)
+                | sqlx::Error::InvalidArgument(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::PoolClosed,
+            ) => false,
+            // Such as an answer that cannot be read: the statement that gave it has run.
+            _ => true,
+        }
+    }
+
     /// What is done about it, given the class of database errors.
     pub(super) fn remedy(&self, class: impl Fn(&sqlx::Error) -> ErrorClass) -> Remedy {
-        let class = match self {
-            Self::Database { source } => class(source),
-            Self::Checked { source: Error::Database { class, .. } } => *class,
-            Self::Raced => return Remedy::TryAgain,
-            Self::TimedOut => ErrorClass::StatementTimeout,
-            Self::Checked { .. } | Self::Unanswered { .. } | Self::Panicked { .. } | Self::Operation { .. } => {
-                return Remedy::Isolate;
-            }
-        };
-        match class {
-            ErrorClass::LockTimeout | ErrorClass::StatementTimeout => Remedy::IsolateThenTryAgain,
-            class if class.is_retryable() => Remedy::TryAgain,
+        match self.class(class) {
+            Some(ErrorClass::LockTimeout | ErrorClass::StatementTimeout) => Remedy::IsolateThenTryAgain,
+            Some(class) if class.is_retryable() => Remedy::TryAgain,
+            None if matches!(self, Self::Raced) => Remedy::TryAgain,
             _ => Remedy::Isolate,
         }
     }
@@ -146,5 +182,51 @@ impl From<sqlx::Error> for BatchError {
 impl From<Error> for BatchError {
     fn from(source: Error) -> Self {
         Self::Checked { source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classed(class: ErrorClass) -> BatchError {
+        Error::Database { class, source: sqlx::Error::PoolTimedOut }.into()
+    }
+
+    fn other(_: &sqlx::Error) -> ErrorClass {
+        ErrorClass::Other
+    }
+
+    #[test]
+    fn only_what_was_refused_or_never_sent_has_no_effect_for_certain() {
+        let leaves_unknown = |error: &BatchError, engine| error.leaves_commit_unknown(other, engine);
+        let io = || sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into());
+        let is_lost = |error: &sqlx::Error| match error {
+            sqlx::Error::Io(_) => ErrorClass::ConnectionLost,
+            _ => ErrorClass::Other,
+        };
+        assert!(BatchError::from(io()).leaves_commit_unknown(is_lost, Engine::Postgres));
+        for unknown in [
+            classed(ErrorClass::ConnectionLost),
+            Error::CommitUnknown { source: io() }.into(),
+            BatchError::TimedOut,
+            BatchError::Panicked { message: String::new() },
+            sqlx::Error::Decode("no number".into()).into(),
+            sqlx::Error::RowNotFound.into(),
+        ] {
+            assert!(leaves_unknown(&unknown, Engine::Postgres), "{unknown:?}");
+        }
+        for known in [
+            classed(ErrorClass::LockTimeout),
+            sqlx::Error::PoolTimedOut.into(),
+            BatchError::Raced,
+            BatchError::Unanswered { index: 0 },
+            BatchError::operation("never"),
+        ] {
+            assert!(!leaves_unknown(&known, Engine::MySql), "{known:?}");
+        }
+        let cancelled = classed(ErrorClass::StatementTimeout);
+        let engines = [Engine::Postgres, Engine::Sqlite, Engine::MySql];
+        assert_eq!(engines.map(|engine| leaves_unknown(&cancelled, engine)), [false, true, true]);
     }
 }

@@ -2,6 +2,8 @@
 
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod append;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod at_once;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod doubles;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -63,6 +65,15 @@ mod connections {
         a_connection_goes_back_to_its_pool_with_its_own_bounds,
         stricter_bounds_of_the_connection_stay,
         a_connection_that_cannot_be_given_its_bounds_back_is_closed,
+    );
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod statements {
+    use super::at_once;
+
+    leastlock_testkit::mount!(at_once on postgres and mysql:
+        o19_a_statement_that_may_have_taken_effect_is_not_applied_again,
     );
 }
 
