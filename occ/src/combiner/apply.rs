@@ -60,7 +60,8 @@ pub trait Apply<DB: CombinerSql>: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<Vec<Self::Answer>>, BatchError>> + Send;
 
     /// Whether applying `operation` once more, after it may or may not have been committed, has no further effect and
-    /// answers as the first time: it carries an order id, or sets something to a value. Such an operation is never
-    /// [`Unknown`](super::CombineError::Unknown) because a reply was lost: it is applied again.
+    /// answers as the first time: it carries an order id, or sets something to a value. When a reply was lost, such an operation
+    /// is applied again, so that it is [`Unknown`](super::CombineError::Unknown) only if all attempts were used up without an
+    /// answer, or the combiner was closed meanwhile.
     fn absorbs_repeats(&self, operation: &Self::Operation) -> bool;
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use futures_util::FutureExt;
 use leastlock_core::{ErrorClass, Statement, classify};
@@ -98,7 +99,11 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
             return None;
         }
         let Ok(connection) = connection.connection() else { return None };
-        let applying = self.apply.apply_at_once(connection, batch.operations());
+        let (operations, is_begun) = (batch.operations(), AtomicBool::new(false));
+        let applying = async {
+            is_begun.store(true, Relaxed);
+            self.apply.apply_at_once(connection, operations).await
+        };
         match self.bounded(AssertUnwindSafe(applying).catch_unwind()).await {
             Ok(Ok(Ok(Some(answers)))) => {
                 batch.answer_each(answers);
@@ -107,6 +112,8 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
             Ok(Ok(Err(error))) if error.leaves_commit_unknown(classify::<DB>, DB::ENGINE) => {
                 Some((Attempt::Unanswered, false))
             }
+            // The combiner had been told to end before, so that nothing was sent.
+            Err(attempt) if !is_begun.into_inner() => Some((attempt, true)),
             // A panic may have come while a reply was awaited.
             Ok(Err(_)) | Err(_) => Some((Attempt::Unanswered, false)),
             Ok(Ok(Ok(None) | Err(_))) => None,
@@ -186,4 +193,52 @@ pub(crate) async fn still_open<DB: CombinerSql>(tx: &mut Transaction<'_, DB>) ->
 fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use std::sync::Arc;
+
+    use sqlx::sqlite::SqlitePoolOptions;
+    use sqlx::{Sqlite, SqliteConnection};
+    use tokio::sync::mpsc;
+
+    use super::super::builder::Limits;
+    use super::super::kept::Begins;
+    use super::super::queue::{Arrivals, Ending};
+    use super::*;
+
+    struct AtOnce;
+
+    impl Apply<Sqlite> for AtOnce {
+        type Operation = ();
+        type Answer = ();
+
+        async fn apply(&self, _: &mut Transaction<'_, Sqlite>, _: &mut Batch<(), ()>) -> Result<(), BatchError> {
+            Err(BatchError::operation("at once only"))
+        }
+
+        async fn apply_at_once(&self, _: &mut SqliteConnection, _: &[()]) -> Result<Option<Vec<()>>, BatchError> {
+            Ok(Some(vec![()]))
+        }
+
+        fn absorbs_repeats(&self, (): &()) -> bool {
+            false
+        }
+    }
+
+    #[tokio::test]
+    async fn one_statement_that_was_never_sent_leaves_nothing_open() {
+        let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.expect("it opens");
+        let (_queue, receiver) = mpsc::channel(1);
+        let (arrivals, limits) = (Arc::new(Arrivals::new(receiver, 1)), Limits::default());
+        let (apply, ending, begins) = (Arc::new(AtOnce), Ending::default(), Begins::of::<Sqlite>(&limits));
+        let committer = Committer { pool, apply, arrivals, ending, limits, begins };
+        let mut kept = None;
+        let attempt = committer.attempt(&mut kept, &mut Batch::of(vec![()])).await;
+        assert!(matches!(attempt, Attempt::Done) && kept.is_some(), "{attempt:?}");
+        committer.ending.halt.cancel();
+        let attempt = committer.attempt(&mut kept, &mut Batch::of(vec![()])).await;
+        assert!(matches!(attempt, Attempt::BrokenOff), "{attempt:?}");
+    }
 }

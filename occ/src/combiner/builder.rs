@@ -43,17 +43,7 @@ pub struct CombinerBuilder<DB: CombinerSql, A> {
 
 impl<DB: CombinerSql, A: Apply<DB>> CombinerBuilder<DB, A> {
     pub(super) fn new(pool: &Pool<DB>, apply: A) -> Self {
-        let limits = Limits {
-            batch: 1024,
-            queue: 4096,
-            committers: 1,
-            attempts: 10,
-            backoff: Backoff::default(),
-            lock_wait: Duration::from_secs(2),
-            attempt_time: Duration::from_secs(30),
-            lookup_time: Duration::from_secs(45),
-            keep_connection: Duration::from_millis(20),
-        };
+        let limits = Limits::default();
         Self { pool: pool.clone(), apply, limits }
     }
 
@@ -126,6 +116,22 @@ impl<DB: CombinerSql, A: Apply<DB>> CombinerBuilder<DB, A> {
         let Self { pool, apply, limits } = self;
         limits.check()?;
         Ok(Combiner::start(&pool, apply, &limits))
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            batch: 1024,
+            queue: 4096,
+            committers: 1,
+            attempts: 10,
+            backoff: Backoff::default(),
+            lock_wait: Duration::from_secs(2),
+            attempt_time: Duration::from_secs(30),
+            lookup_time: Duration::from_secs(45),
+            keep_connection: Duration::from_millis(20),
+        }
     }
 }
 
