@@ -108,11 +108,17 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         error: BatchError,
         work: &mut Work<A::Operation, A::Answer>,
     ) {
-        group.failed += 1;
+        group.failed_because(&error);
         let remedy = error.remedy(classify::<DB>);
         tracing::debug!(target: "leastlock_occ", operations = group.len(), attempt = group.failed, ?remedy, "a batch was rolled back");
+        let is_to_split = match remedy {
+            Remedy::TryAgain => false,
+            // By the second time, what came between at the first is seen.
+            Remedy::TryAgainThenIsolate => group.raced > 1,
+            Remedy::Isolate | Remedy::IsolateThenTryAgain => true,
+        };
         match remedy {
-            Remedy::Isolate | Remedy::IsolateThenTryAgain if group.len() > 1 => {
+            _ if is_to_split && group.len() > 1 => {
                 measure::batch_split();
                 let [earlier, later] = group.split();
                 work.push_front(later);
@@ -120,7 +126,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
             }
             Remedy::Isolate => group.fail_because(error),
             _ if group.failed >= self.limits.attempts => group.fail_because(error),
-            Remedy::TryAgain | Remedy::IsolateThenTryAgain => {
+            Remedy::TryAgain | Remedy::TryAgainThenIsolate | Remedy::IsolateThenTryAgain => {
                 // An operation that was found by splitting must not hold up the others longer than it has to.
                 let pause = match error {
                     BatchError::Raced => std::time::Duration::ZERO,

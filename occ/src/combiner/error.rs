@@ -28,7 +28,8 @@ pub enum BatchError {
         #[source]
         source: Error,
     },
-    /// Another transaction came between two statements of the batch; at the next attempt it is seen.
+    /// Another transaction came between two statements of the batch; at the next attempt it is seen. When the next attempt is raced
+    /// as well, the batch is split, so that an operation that is raced for ever fails alone.
     #[error("another transaction wrote the same order ids at the same time")]
     Raced,
     /// The function that applies batches left an operation without an answer, so that nothing may be committed.
@@ -134,7 +135,7 @@ impl BatchError {
         match self.class(class) {
             Some(ErrorClass::LockTimeout | ErrorClass::StatementTimeout) => Remedy::IsolateThenTryAgain,
             Some(class) if class.is_retryable() => Remedy::TryAgain,
-            None if matches!(self, Self::Raced) => Remedy::TryAgain,
+            None if matches!(self, Self::Raced) => Remedy::TryAgainThenIsolate,
             _ => Remedy::Isolate,
         }
     }
@@ -158,6 +159,9 @@ fn hint(source: &sqlx::Error) -> &'static str {
 pub(super) enum Remedy {
     /// The whole batch again: the error is about other transactions or the connection.
     TryAgain,
+    /// The whole batch again; if that ends in the same way, one operation is to blame, and the batch is split; alone, it is tried
+    /// again.
+    TryAgainThenIsolate,
     /// One operation is to blame: the batch is split until it is alone; alone, it fails.
     Isolate,
     /// One operation probably waits for somebody else's lock: the batch is split so that the others need not; alone, it is
@@ -228,5 +232,20 @@ mod tests {
         let cancelled = classed(ErrorClass::StatementTimeout);
         let engines = [Engine::Postgres, Engine::Sqlite, Engine::MySql];
         assert_eq!(engines.map(|engine| leaves_unknown(&cancelled, engine)), [false, true, true]);
+    }
+
+    #[test]
+    fn remedy_depends_on_whose_fault_it_is() {
+        for (error, remedy) in [
+            (classed(ErrorClass::Deadlock), Remedy::TryAgain),
+            (classed(ErrorClass::PoolTimeout), Remedy::TryAgain),
+            (classed(ErrorClass::LockTimeout), Remedy::IsolateThenTryAgain),
+            (BatchError::TimedOut, Remedy::IsolateThenTryAgain),
+            (BatchError::Raced, Remedy::TryAgainThenIsolate),
+            (classed(ErrorClass::Other), Remedy::Isolate),
+            (BatchError::operation("never"), Remedy::Isolate),
+        ] {
+            assert_eq!(error.remedy(other), remedy, "{error:?}");
+        }
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct Group<O, A> {
     replies: Vec<oneshot::Sender<Reply<A>>>,
     /// Attempts that were rolled back since the group was made or split.
     pub(super) failed: u32,
+    /// How many of these, the last ones, were raced.
+    pub(super) raced: u32,
     /// An earlier commit of these operations may have taken effect: they are applied again because repeats are absorbed, and
     /// no later failure proves that they were not applied.
     is_doubtful: bool,
@@ -27,7 +29,7 @@ impl<O, A> Group<O, A> {
             (queued.operation, queued.reply)
         };
         let (operations, replies) = queued.into_iter().map(parts).unzip();
-        Self { batch: Batch::of(operations), replies, failed: 0, is_doubtful: false }
+        Self { batch: Batch::of(operations), replies, failed: 0, raced: 0, is_doubtful: false }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -37,12 +39,18 @@ impl<O, A> Group<O, A> {
     /// Makes ready for an attempt; callers that have gone away are left out. Answers whether anybody is left.
     pub(super) fn prepare(&mut self) -> bool {
         if self.replies.iter().any(oneshot::Sender::is_closed) {
-            let (failed, is_doubtful) = (self.failed, self.is_doubtful);
+            let (failed, raced, is_doubtful) = (self.failed, self.raced, self.is_doubtful);
             *self = Self::of(self.take().filter(|queued| !queued.reply.is_closed()));
-            (self.failed, self.is_doubtful) = (failed, is_doubtful);
+            (self.failed, self.raced, self.is_doubtful) = (failed, raced, is_doubtful);
         }
         self.batch.forget(self.failed + 1);
         !self.replies.is_empty()
+    }
+
+    /// Learns of an attempt that was rolled back.
+    pub(super) const fn failed_because(&mut self, error: &BatchError) {
+        self.failed += 1;
+        self.raced = if matches!(error, BatchError::Raced) { self.raced + 1 } else { 0 };
     }
 
     /// The earlier half and the later half.

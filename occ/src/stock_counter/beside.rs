@@ -67,7 +67,8 @@ use crate::combiner::{BatchError, CombinerSql};
 ///   everything is rolled back and decided anew, with that movement a repeat. A unique key of its own over such ids would meet
 ///   the other's row first, as an error that fails the movement: so insert with `ON CONFLICT DO NOTHING`, and answer
 ///   [`BatchError::Raced`] when fewer rows were inserted than there are movements. (On MySQL and MariaDB, a plain `INSERT` and
-///   `Raced` for its duplicate key.)
+///   `Raced` for its duplicate key.) A row that stays in the way, such as that of an order whose id was forgotten, fails its own
+///   movement only.
 pub trait Beside<DB: CombinerSql>: Send + Sync + 'static {
     /// What a caller hands over with its movement.
     type Note: Send + Sync + 'static;

@@ -14,6 +14,8 @@ mod postgres_only;
 mod races;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod server;
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+mod stale_beside;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod statements;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
@@ -84,6 +86,13 @@ mod only {
         o19_a_batch_in_a_transaction_of_its_own_is_looked_up,
         a_row_whose_change_is_suppressed_keeps_the_whole_movement_back,
     );
+}
+
+mod stale {
+    #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+    use super::stale_beside;
+
+    leastlock_testkit::mount!(stale_beside: o13_a_movement_that_is_raced_for_ever_fails_alone);
 }
 
 #[cfg(feature = "postgres")]
