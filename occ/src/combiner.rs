@@ -102,7 +102,7 @@ use self::queue::{Arrivals, Ending, Queued};
 /// - An operation that fails does not fail its batch: the batch is rolled back and split until the operation is alone, and
 ///   the others are answered as if alone, still in the order of arrival. An operation that *refuses* (its answer says no)
 ///   costs nothing of this.
-/// - A deadlock or a serialization failure repeats the whole batch, with pauses, up to a limit.
+/// - A deadlock, a serialization failure or a connection that was not to be had repeats the whole batch, with pauses, up to a limit.
 /// - A commit whose reply was lost is looked up (`pg_xact_status` on PostgreSQL), or applied again where a repeat is absorbed,
 ///   or answered [`Unknown`](CombineError::Unknown); never answered by guess.
 /// - The queue, the batch, the attempts and every wait are bounded.

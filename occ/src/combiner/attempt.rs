@@ -25,6 +25,8 @@ pub(super) enum Attempt {
     Done,
     /// Nothing was applied.
     RolledBack(BatchError),
+    /// Nothing was applied: there was no connection to be had, which is no operation's fault.
+    Unreached(BatchError),
     /// Nothing was applied, because the combiner was told to end.
     BrokenOff,
     /// The commit was sent, and what became of it is not known.
@@ -49,8 +51,9 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
             Some(connection) => connection,
             None => match self.bounded(Kept::acquire(&self.pool, &self.begins)).await {
                 Ok(Ok(connection)) => connection,
-                Ok(Err(error)) => return Attempt::RolledBack(error.into()),
-                Err(attempt) => return attempt,
+                Ok(Err(error)) => return Attempt::Unreached(error.into()),
+                Err(Attempt::BrokenOff) => return Attempt::BrokenOff,
+                Err(_) => return Attempt::Unreached(sqlx::Error::PoolTimedOut.into()),
             },
         };
         let (attempt, is_sound) = self.attempt_on(&mut connection, batch).await;

@@ -81,6 +81,10 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
             }
             Attempt::BrokenOff => group.fail(&CombineError::Closed),
             Attempt::RolledBack(error) => self.rolled_back(group, error, work).await,
+            Attempt::Unreached(error) => {
+                group.failed_because(&error);
+                self.try_again(group, error, work).await;
+            }
             Attempt::Unanswered => {
                 let transaction = group.batch.transaction();
                 tracing::debug!(target: "leastlock_occ", "the reply to a commit was lost; looking up what became of it");
@@ -125,21 +129,32 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
                 work.push_front(earlier);
             }
             Remedy::Isolate => group.fail_because(error),
-            _ if group.failed >= self.limits.attempts => group.fail_because(error),
             Remedy::TryAgain | Remedy::TryAgainThenIsolate | Remedy::IsolateThenTryAgain => {
-                // An operation that was found by splitting must not hold up the others longer than it has to.
-                let pause = match error {
-                    BatchError::Raced => std::time::Duration::ZERO,
-                    _ => self.limits.backoff.delay(group.failed - 1),
-                };
-                match self.ending.halt.run_until_cancelled(tokio::time::sleep(pause)).await {
-                    Some(()) => {
-                        measure::batch_retried::<DB>(&error);
-                        work.push_front(group);
-                    }
-                    None => group.fail(&CombineError::Closed),
-                }
+                self.try_again(group, error, work).await;
             }
+        }
+    }
+
+    /// The whole group once more, after a pause, unless it was tried as often as it may be.
+    async fn try_again(
+        &self,
+        group: Group<A::Operation, A::Answer>,
+        error: BatchError,
+        work: &mut Work<A::Operation, A::Answer>,
+    ) {
+        if group.failed >= self.limits.attempts {
+            return group.fail_because(error);
+        }
+        let pause = match error {
+            BatchError::Raced => std::time::Duration::ZERO,
+            _ => self.limits.backoff.delay(group.failed - 1),
+        };
+        match self.ending.halt.run_until_cancelled(tokio::time::sleep(pause)).await {
+            Some(()) => {
+                measure::batch_retried::<DB>(&error);
+                work.push_front(group);
+            }
+            None => group.fail(&CombineError::Closed),
         }
     }
 }

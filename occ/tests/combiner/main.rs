@@ -28,6 +28,7 @@ leastlock_testkit::mount!(suite:
     close_answers_everything_that_was_accepted,
     close_breaks_off_at_its_deadline_and_says_that_nothing_was_applied,
     last_handle_dropped_leaves_what_is_queued_undone,
+    a_pool_without_a_connection_is_no_operations_fault,
     limits_are_checked,
 );
 

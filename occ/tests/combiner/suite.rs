@@ -6,6 +6,7 @@ use leastlock_core::Backoff;
 use leastlock_occ::combiner::{BatchError, CombineError, Combiner, CombinerSql, Drained, Rejected};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Pool;
+use sqlx::pool::PoolOptions;
 use tokio::time::timeout;
 
 use super::append::{AT_THE_GATE, Append, Gate, LIMIT, PANICS, Place, UNANSWERED, amounts, journal};
@@ -258,6 +259,26 @@ pub(crate) async fn last_handle_dropped_leaves_what_is_queued_undone<DB: TestEng
     let ended = timeout(LIMIT, queued).await.expect("an answer");
     assert!(matches!(ended, Err(CombineError::Closed)), "{ended:?}");
     assert_eq!(amounts(&database).await, [AT_THE_GATE]);
+}
+
+pub(crate) async fn a_pool_without_a_connection_is_no_operations_fault<DB: TestEngine + CombinerSql>(
+    database: TestDatabase<DB>,
+) {
+    journal(&database).await;
+    let pool = PoolOptions::<DB>::new().max_connections(1).connect(&database.url).await.expect("it opens");
+    let held = pool.acquire().await.expect("the only connection");
+    let gate = Gate::closed();
+    let pauses = Backoff::new(Duration::from_millis(1), Duration::from_millis(1));
+    let impatient = Combiner::builder(&pool, Append { gate: gate.clone() }).attempt_time(Duration::from_millis(50));
+    let impatient = impatient.attempts(3, pauses).build().expect("the limits are right");
+    for pending in [1, 2, 3].map(|amount| impatient.try_submit(amount).expect("there is room")) {
+        let failed = timeout(LIMIT, pending).await.expect("an answer").expect_err("there is no connection");
+        let CombineError::Failed { attempts: 3, source } = failed else { panic!("{failed:?}") };
+        assert!(matches!(&*source, BatchError::Database { source: sqlx::Error::PoolTimedOut }), "{source:?}");
+    }
+    drop(held);
+    let patient = Combiner::builder(&pool, Append { gate }).build().expect("the limits are right");
+    assert_eq!(timeout(LIMIT, patient.submit(4)).await.expect("an answer").expect("it is applied"), Some(1));
 }
 
 pub(crate) async fn limits_are_checked<DB: TestEngine + CombinerSql>(database: TestDatabase<DB>) {
