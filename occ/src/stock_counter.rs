@@ -70,7 +70,8 @@ const MAX_AGE_MS: i64 = 10_000_000_000_000;
 ///
 /// # Cost
 /// On PostgreSQL a batch without order ids is first tried as one statement, which applies it if every movement can be met and no
-/// row is locked; where that fails again and again it is tried less and less often. Else a batch is two statements between
+/// row is locked; where that fails again and again it is tried less and less often. It waits for nothing but a lock of the whole
+/// table and somebody else's order id, and for these no longer than a transaction. Else a batch is two statements between
 /// `BEGIN` and `COMMIT` on PostgreSQL (three after order ids were raced for), two on MySQL and MariaDB (three with order ids,
 /// four after they were raced for), up to four on SQLite, however many movements, rows and ids it has. A batch in which everything is refused and nothing is to be kept is
 /// rolled back, which costs no write to disk.

@@ -1,6 +1,6 @@
 -- A movement as in move_one.sql, with its order id and answer in the same statement. An id that is there already moves
--- nothing. One that comes in at the same time is waited for, while the row is locked: if it commits, the unique key fails this
--- statement as a whole; either way the movement goes the long way.
+-- nothing. One that comes in at the same time is waited for, while the row is locked, as long as the connection's lock_timeout
+-- says: if it commits, the unique key fails this statement as a whole; either way the movement goes the long way.
 WITH moved AS (
     UPDATE {table} AS stock
     SET {units} = stock.{units} + $2::bigint

@@ -48,7 +48,9 @@ pub trait Apply<DB: CombinerSql>: Send + Sync + 'static {
     /// of the application's own. Any other leaves it open, [`BatchError::TimedOut`] and an answer that cannot be read included:
     /// it is resolved as [`Combiner`](super::Combiner) says, without a transaction to look up.
     ///
-    /// The statement must not wait for locks: nothing bounds that wait.
+    /// A wait for a lock is bounded here as it is in a transaction
+    /// ([`lock_wait`](super::CombinerBuilder::lock_wait)). Where the statement can pass over locked rows it should: the
+    /// transaction that follows waits for them as well.
     ///
     /// # Cancel safety
     /// The future is dropped when it exceeds its limit of time or the combiner is closed; whether the statement took effect is

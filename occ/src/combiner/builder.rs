@@ -98,8 +98,9 @@ impl<DB: CombinerSql, A: Apply<DB>> CombinerBuilder<DB, A> {
     }
 
     /// How long a committer that has nothing to do keeps its connection from the pool; 20 ms by default. Getting one for
-    /// each batch costs up to two round trips; on MySQL and MariaDB two more, because there a connection's own bounds of waits
-    /// and of idling are changed while it is kept, and given back.
+    /// each batch costs up to two round trips; on a server two more, because a connection's own bounds of waits (and of idling, on
+    /// MySQL and MariaDB) are changed while it is kept, and given back. They belong to the session: a pooler in between that shares
+    /// sessions by transaction would lend them to others.
     pub const fn keep_connection(mut self, time: Duration) -> Self {
         self.limits.keep_connection = time;
         self

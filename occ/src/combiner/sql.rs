@@ -28,7 +28,8 @@ pub trait CombinerSql: Dialect {
     fn begin(lock_wait: Option<Duration>, idle: Option<Duration>) -> SqlStr;
 
     /// What sets the same bounds on a connection, unless its own are stricter, and what gives it back its own; put together
-    /// once a combiner. `None` where the bounds belong to the transaction, or there are none.
+    /// once a combiner. What a statement without a transaction waits for is bounded by this only. `None` where there are no
+    /// such bounds.
     fn on_connection(lock_wait: Duration, idle: Duration) -> Option<[SqlStr; 2]>;
 }
 
@@ -49,8 +50,16 @@ impl CombinerSql for sqlx::Postgres {
         sqlx::AssertSqlSafe(std::sync::Arc::<str>::from(begin)).into_sql_str()
     }
 
-    fn on_connection(_lock_wait: Duration, _idle: Duration) -> Option<[SqlStr; 2]> {
-        None
+    /// Idling is bounded by transaction: there is none without one.
+    fn on_connection(lock_wait: Duration, _idle: Duration) -> Option<[SqlStr; 2]> {
+        use sqlx::SqlSafeStr;
+
+        const BOUND: &str = include_str!("../../sql/postgres/bound_connection.sql");
+        const RELEASE: &str = include_str!("../../sql/postgres/release_connection.sql");
+        // Besides constants there is an integer only.
+        let bound = BOUND.replace("{lock_wait_ms}", &lock_wait.as_millis().to_string());
+        let bound = sqlx::AssertSqlSafe(std::sync::Arc::<str>::from(bound)).into_sql_str();
+        Some([bound, SqlStr::from_static(RELEASE)])
     }
 }
 

@@ -12,7 +12,7 @@ mod frozen;
 mod lost_replies;
 #[cfg(feature = "postgres")]
 mod nameless;
-#[cfg(feature = "mysql")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod on_connection;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod passed_over;
@@ -58,11 +58,11 @@ mod errors {
     leastlock_testkit::mount!(passed_over on postgres and mysql: an_error_that_was_passed_over_is_no_commit);
 }
 
-#[cfg(feature = "mysql")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod connections {
     use super::on_connection;
 
-    leastlock_testkit::mount!(on_connection on mysql:
+    leastlock_testkit::mount!(on_connection on postgres and mysql:
         a_connection_goes_back_to_its_pool_with_its_own_bounds,
         stricter_bounds_of_the_connection_stay,
         a_connection_that_cannot_be_given_its_bounds_back_is_closed,

@@ -1,5 +1,7 @@
 //! Stock counters: O15, O18 and O19, order ids, and what is written beside, with the mistakes that the same tests reject.
 
+#[cfg(feature = "postgres")]
+mod bounded;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod crowd;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
@@ -85,6 +87,17 @@ mod only {
         o19_a_batch_in_one_statement_whose_reply_was_lost_is_unknown,
         o19_a_batch_in_a_transaction_of_its_own_is_looked_up,
         a_row_whose_change_is_suppressed_keeps_the_whole_movement_back,
+    );
+}
+
+#[cfg(feature = "postgres")]
+mod waits {
+    use super::bounded;
+
+    leastlock_testkit::mount!(bounded on postgres:
+        a_locked_table_is_waited_for_so_long_and_nothing_is_left_open,
+        an_order_id_of_another_is_waited_for_so_long,
+        a_statement_that_the_server_cancelled_is_not_applied,
     );
 }
 
