@@ -59,6 +59,7 @@
 //! that it takes. For units of stock, seats or credit there is a ready one: [`StockCounter`](crate::StockCounter).
 
 mod apply;
+mod aside;
 mod attempt;
 mod batch;
 mod builder;
@@ -98,7 +99,8 @@ use self::queue::{Arrivals, Ending, Queued};
 ///
 /// # What it guarantees
 /// - Operations are applied in the order of their arrival (with one committer, the default), and each is answered only after
-///   the commit of its batch.
+///   the commit of its batch. The one exception: an operation that waits in vain for somebody else's lock, or takes too long,
+///   is overtaken by those that need not wait; then also by later ones that want the same row.
 /// - An operation that fails does not fail its batch: the batch is rolled back and split until the operation is alone, and
 ///   the others are answered as if alone, still in the order of arrival. An operation that *refuses* (its answer says no)
 ///   costs nothing of this.
@@ -109,8 +111,11 @@ use self::queue::{Arrivals, Ending, Queued};
 ///
 /// # What it does not
 /// - Between processes there is no order but that of the locks that [`Apply`] takes.
-/// - An operation on a row that somebody else keeps locked delays its batch up to
-///   [`lock_wait`](CombinerBuilder::lock_wait), once for each time that the batch is then split.
+/// - Somebody else's lock delays those who need not wait for it: each batch with operations that want it by
+///   [`lock_wait`](CombinerBuilder::lock_wait) and, while the batch is split, as much again at most for each time that it can
+///   be halved, however many these operations are. So does each later try of those that were set aside. An operation that waits
+///   has its answer after [`attempts`](CombinerBuilder::attempts) such tries, between two of which there is a batch of what
+///   arrived meanwhile; and one of others that were set aside, for each [`max_batch`](CombinerBuilder::max_batch) of them.
 ///
 /// Clones are handles to the same queue. When the last one is dropped, the batch under way ends and what is still queued is
 /// answered [`Closed`](CombineError::Closed).

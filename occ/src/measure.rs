@@ -106,14 +106,6 @@ impl Waiting {
         Self {}
     }
 
-    /// Of an operation whose batch has begun.
-    pub(crate) const fn over() -> Self {
-        Self {
-            #[cfg(feature = "metrics")]
-            gauge: None,
-        }
-    }
-
     pub(crate) fn end(mut self) {
         self.leave();
     }

@@ -61,8 +61,8 @@ const MAX_AGE_MS: i64 = 10_000_000_000_000;
 ///
 /// # What it guarantees
 /// - A movement is all or nothing, over all its rows, and takes no row below the floor.
-/// - Movements of a process are applied in the order of their arrival, as if each had a transaction of its own; each is
-///   answered only after the commit. What other processes and plain statements do to the same rows counts: rows are locked
+/// - Movements of a process are applied in the order of their arrival, as if each had a transaction of its own, except that one
+///   that waits for a row in vain is overtaken; each is answered only after the commit. What other processes and plain statements do to the same rows counts: rows are locked
 ///   while a batch is decided, and changed by what was moved.
 /// - Under an order id a movement is applied once, whoever repeats it and whenever; a repeat is answered as the first was.
 /// - What [`Beside`] writes is committed with the movement or not at all.

@@ -50,7 +50,7 @@ pub trait Apply<DB: CombinerSql>: Send + Sync + 'static {
     ///
     /// A wait for a lock is bounded here as it is in a transaction
     /// ([`lock_wait`](super::CombinerBuilder::lock_wait)). Where the statement can pass over locked rows it should: the
-    /// transaction that follows waits for them as well.
+    /// transaction that follows waits for them as well. What was split because of a lock is not tried in one statement.
     ///
     /// # Cancel safety
     /// The future is dropped when it exceeds its limit of time or the combiner is closed; whether the statement took effect is

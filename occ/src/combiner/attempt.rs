@@ -41,11 +41,13 @@ enum Applied<'c, DB: CombinerSql> {
 }
 
 impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
-    /// Applies the batch in a transaction of its own, on the connection that was kept or on one of the pool.
+    /// Applies the batch in a transaction of its own, on the connection that was kept or on one of the pool. A wait for a lock is
+    /// halved `halvings` times.
     pub(super) async fn attempt(
         &self,
         kept: &mut Option<Kept<DB>>,
         batch: &mut Batch<A::Operation, A::Answer>,
+        halvings: u32,
     ) -> Attempt {
         let mut connection = match kept.take() {
             Some(connection) => connection,
@@ -56,7 +58,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
                 Err(_) => return Attempt::Unreached(sqlx::Error::PoolTimedOut.into()),
             },
         };
-        let (attempt, is_sound) = self.attempt_on(&mut connection, batch).await;
+        let (attempt, is_sound) = self.attempt_on(&mut connection, batch, halvings).await;
         if is_sound {
             *kept = Some(connection);
         } else {
@@ -70,11 +72,16 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         &self,
         connection: &mut Kept<DB>,
         batch: &mut Batch<A::Operation, A::Answer>,
+        halvings: u32,
     ) -> (Attempt, bool) {
-        if let Some(ended) = self.at_once(connection, batch).await {
+        // What was split for a lock would wait for it here as long as the whole did.
+        if batch.attempt() == 1
+            && halvings == 0
+            && let Some(ended) = self.at_once(connection, batch).await
+        {
             return ended;
         }
-        let (ending, attempt) = match self.bounded(self.applied(connection, batch)).await {
+        let (ending, attempt) = match self.bounded(self.applied(connection, batch, halvings)).await {
             Ok(Applied::ToCommit(tx)) => {
                 return match measure::commit(self.bounded(tx.commit())).await {
                     Ok(Ok(())) => (Attempt::Done, true),
@@ -98,9 +105,6 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         connection: &mut Kept<DB>,
         batch: &mut Batch<A::Operation, A::Answer>,
     ) -> Option<(Attempt, bool)> {
-        if batch.attempt() > 1 {
-            return None;
-        }
         let Ok(connection) = connection.connection() else { return None };
         let (operations, is_begun) = (batch.operations(), AtomicBool::new(false));
         let applying = async {
@@ -136,8 +140,9 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         &self,
         connection: &'c mut Kept<DB>,
         batch: &mut Batch<A::Operation, A::Answer>,
+        halvings: u32,
     ) -> Applied<'c, DB> {
-        let begin = match connection.begin(&self.begins).await {
+        let begin = match connection.begin(&self.begins, halvings).await {
             Ok(begin) => begin,
             Err(error) => return Applied::Failed(None, error.into()),
         };
@@ -238,10 +243,10 @@ mod tests {
         let (apply, ending, begins) = (Arc::new(AtOnce), Ending::default(), Begins::of::<Sqlite>(&limits));
         let committer = Committer { pool, apply, arrivals, ending, limits, begins };
         let mut kept = None;
-        let attempt = committer.attempt(&mut kept, &mut Batch::of(vec![()])).await;
+        let attempt = committer.attempt(&mut kept, &mut Batch::of(vec![()]), 0).await;
         assert!(matches!(attempt, Attempt::Done) && kept.is_some(), "{attempt:?}");
         committer.ending.halt.cancel();
-        let attempt = committer.attempt(&mut kept, &mut Batch::of(vec![()])).await;
+        let attempt = committer.attempt(&mut kept, &mut Batch::of(vec![()]), 0).await;
         assert!(matches!(attempt, Attempt::BrokenOff), "{attempt:?}");
     }
 }

@@ -26,7 +26,7 @@ impl<O, A> Batch<O, A> {
         &self.operations
     }
 
-    /// How often this batch has been begun, from 1.
+    /// How often this batch has been begun, from 1; after operations were tried alone and joined again, one more than any of them was.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
         self.attempt

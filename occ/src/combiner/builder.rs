@@ -16,7 +16,7 @@ const MAX_BATCH: usize = 10_000;
 const MAX_QUEUE: usize = 1_000_000;
 const MAX_COMMITTERS: usize = 64;
 /// PostgreSQL's time-outs are 32-bit milliseconds.
-const MAX_TIME: Duration = Duration::from_hours(24);
+pub(super) const MAX_TIME: Duration = Duration::from_hours(24);
 
 /// What is bounded, and how far.
 #[derive(Debug, Clone)]
@@ -67,16 +67,25 @@ impl<DB: CombinerSql, A: Apply<DB>> CombinerBuilder<DB, A> {
         self
     }
 
-    /// How often a batch is tried when a retry can help (a deadlock, a serialization failure, a lost connection), and the
-    /// pauses between; 10 times and [`Backoff::default`] by default.
+    /// How often a batch is tried when a retry can help (a deadlock, a serialization failure, a lost connection), and an operation
+    /// alone that waits for somebody else's lock or takes too long; and the pauses between. 10 times and [`Backoff::default`] by
+    /// default.
     pub const fn attempts(mut self, attempts: u32, backoff: Backoff) -> Self {
         self.limits.attempts = attempts;
         self.limits.backoff = backoff;
         self
     }
 
-    /// How long a batch waits for a row that somebody else has locked, where the engine can bound it (PostgreSQL; MySQL and
-    /// MariaDB, in whole seconds); 2 s by default. Then the batch is split, so that what need not wait goes on.
+    /// How long a batch waits for a lock that somebody else has, where the engine can bound it (PostgreSQL; MySQL and MariaDB, in
+    /// whole seconds); 2 s by default. Then the batch is split, so that what need not wait goes on; both halves share the wait,
+    /// and so on. So one locked row delays what is in one batch with it by that, and as much again at most for each time that
+    /// the batch can be halved (ten times for 1,024 operations), however many operations want the row; on PostgreSQL once more for a
+    /// batch that was first tried in one statement. Less than a second is no wait at all on MariaDB for what was split; MySQL
+    /// waits for a second there, for each part.
+    ///
+    /// An operation that has waited alone is set aside until what has arrived since had its turn. All that were set aside are
+    /// then tried again as one batch, each as often as [`attempts`](Self::attempts) says. At most as many as
+    /// [`max_queue`](Self::max_queue) are set aside; beyond that they fail at once.
     pub const fn lock_wait(mut self, limit: Duration) -> Self {
         self.limits.lock_wait = limit;
         self

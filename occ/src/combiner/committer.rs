@@ -2,18 +2,21 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
-use leastlock_core::classify;
+use leastlock_core::{ErrorClass, classify};
 use sqlx::Pool;
+use tokio::time::Instant;
 
 use super::apply::Apply;
+use super::aside::Aside;
 use super::attempt::Attempt;
 use super::builder::Limits;
 use super::error::{BatchError, CombineError, Remedy};
 use super::fate::{self, Fate};
 use super::group::Group;
 use super::kept::{Begins, Kept};
-use super::queue::{Arrivals, Ending};
+use super::queue::{Arrivals, Ending, Gathered};
 use super::sql::CombinerSql;
 use crate::measure::{self, BatchAttempt};
 
@@ -27,32 +30,61 @@ pub(super) struct Committer<DB: CombinerSql, A: Apply<DB>> {
     pub(super) begins: Begins,
 }
 
-/// What is still to be done for the operations of one gathering, in the order of arrival.
-type Work<O, A> = VecDeque<Group<O, A>>;
+/// What is still to be done.
+struct Work<O, A> {
+    /// Of one gathering, in the order of arrival.
+    now: VecDeque<Group<O, A>>,
+    /// What was found to wait.
+    aside: Aside<O, A>,
+}
 
 impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
     pub(super) async fn run(self) {
         let mut gathered = Vec::new();
         // Kept from one batch to the next, and given back when there is nothing to do.
         let mut connection: Option<Kept<DB>> = None;
+        let mut work = Work { now: VecDeque::new(), aside: Aside::new(self.limits.queue) };
         loop {
-            if connection.is_some() {
-                let arrival = self.arrivals.gather(&self.ending, &mut gathered);
-                if tokio::time::timeout(self.limits.keep_connection, arrival).await.is_err() {
-                    self.give_back(connection.take()).await;
-                    continue;
+            let keep = connection.is_some().then(|| Instant::now() + self.limits.keep_connection);
+            let until = keep.into_iter().chain(work.aside.due()).min();
+            match self.arrivals.gather(&self.ending, &mut gathered, until).await {
+                Gathered::Arrived => {
+                    measure::batch_taken(gathered.len());
+                    self.finish(Group::of(gathered.drain(..)), &mut connection, &mut work).await;
                 }
-            } else {
-                self.arrivals.gather(&self.ending, &mut gathered).await;
+                Gathered::Late if !work.aside.is_due() => self.give_back(connection.take()).await,
+                Gathered::Late => {}
+                Gathered::Ended => {
+                    if let Some(due) = work.aside.due() {
+                        let due = tokio::time::sleep_until(due);
+                        self.ending.discard.run_until_cancelled(due).await;
+                    }
+                    if self.ending.discard.is_cancelled() {
+                        work.aside.fail(&CombineError::Closed);
+                    }
+                    if work.aside.is_empty() {
+                        return self.give_back(connection.take()).await;
+                    }
+                }
             }
-            if gathered.is_empty() {
-                return self.give_back(connection.take()).await;
+            // After what has arrived since, so that it holds up nobody twice in a row.
+            if work.aside.is_due() && !self.ending.discard.is_cancelled() {
+                let waiting = work.aside.take(self.limits.batch);
+                self.finish(waiting, &mut connection, &mut work).await;
             }
-            measure::batch_taken(gathered.len());
-            let mut work = Work::from([Group::of(gathered.drain(..))]);
-            while let Some(group) = work.pop_front() {
-                self.settle(group, &mut connection, &mut work).await;
-            }
+        }
+    }
+
+    /// Answers every operation of `group` or sets it aside.
+    async fn finish(
+        &self,
+        group: Group<A::Operation, A::Answer>,
+        connection: &mut Option<Kept<DB>>,
+        work: &mut Work<A::Operation, A::Answer>,
+    ) {
+        work.now.push_front(group);
+        while let Some(group) = work.now.pop_front() {
+            self.settle(group, connection, work).await;
         }
     }
 
@@ -63,7 +95,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         }
     }
 
-    /// One attempt at a group; what is left to do goes to the front of `work`.
+    /// One attempt at a group; what is left to do goes to the front of `work`, or aside.
     async fn settle(
         &self,
         mut group: Group<A::Operation, A::Answer>,
@@ -74,7 +106,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
             return;
         }
         let measured = BatchAttempt::begin();
-        match self.attempt(connection, &mut group.batch).await {
+        match self.attempt(connection, &mut group.batch, group.halvings).await {
             Attempt::Done => {
                 measured.committed();
                 group.answer();
@@ -97,7 +129,7 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
                             again.fail(&CombineError::Unknown);
                         } else {
                             measure::batch_repeated(again.len());
-                            work.push_front(again);
+                            work.now.push_front(again);
                         }
                     }
                 }
@@ -119,19 +151,23 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
             Remedy::TryAgain => false,
             // By the second time, what came between at the first is seen.
             Remedy::TryAgainThenIsolate => group.raced > 1,
-            Remedy::Isolate | Remedy::IsolateThenTryAgain => true,
+            Remedy::Isolate | Remedy::IsolateThenSetAside => true,
         };
         match remedy {
             _ if is_to_split && group.len() > 1 => {
                 measure::batch_split();
-                let [earlier, later] = group.split();
-                work.push_front(later);
-                work.push_front(earlier);
+                let waited = error.class(classify::<DB>) == Some(ErrorClass::LockTimeout);
+                let [earlier, later] = if waited { group.split_sharing_the_wait() } else { group.split() };
+                work.now.push_front(later);
+                work.now.push_front(earlier);
             }
-            Remedy::Isolate => group.fail_because(error),
-            Remedy::TryAgain | Remedy::TryAgainThenIsolate | Remedy::IsolateThenTryAgain => {
-                self.try_again(group, error, work).await;
+            Remedy::IsolateThenSetAside if !group.is_used_up(self.limits.attempts) && !work.aside.is_full() => {
+                measure::batch_retried::<DB>(&error);
+                let pause = self.limits.backoff.delay(group.attempts() - 1);
+                work.aside.put(group, pause);
             }
+            Remedy::Isolate | Remedy::IsolateThenSetAside => group.fail_because(error),
+            Remedy::TryAgain | Remedy::TryAgainThenIsolate => self.try_again(group, error, work).await,
         }
     }
 
@@ -142,17 +178,17 @@ impl<DB: CombinerSql, A: Apply<DB>> Committer<DB, A> {
         error: BatchError,
         work: &mut Work<A::Operation, A::Answer>,
     ) {
-        if group.failed >= self.limits.attempts {
+        if group.is_used_up(self.limits.attempts) {
             return group.fail_because(error);
         }
         let pause = match error {
-            BatchError::Raced => std::time::Duration::ZERO,
+            BatchError::Raced => Duration::ZERO,
             _ => self.limits.backoff.delay(group.failed - 1),
         };
         match self.ending.halt.run_until_cancelled(tokio::time::sleep(pause)).await {
             Some(()) => {
                 measure::batch_retried::<DB>(&error);
-                work.push_front(group);
+                work.now.push_front(group);
             }
             None => group.fail(&CombineError::Closed),
         }

@@ -68,7 +68,7 @@ pub enum CombineError {
     /// The operation failed alone, or as often as the limit allows. Rolled back: not applied.
     #[error("the operation was not applied: its transaction was rolled back (attempts: {attempts})")]
     Failed {
-        /// How often a transaction with this operation was tried since it was last split.
+        /// How often a transaction with this operation was tried since it was last split; once it was alone, how often in all.
         attempts: u32,
         /// The last attempt's error.
         #[source]
@@ -133,7 +133,7 @@ impl BatchError {
     /// What is done about it, given the class of database errors.
     pub(super) fn remedy(&self, class: impl Fn(&sqlx::Error) -> ErrorClass) -> Remedy {
         match self.class(class) {
-            Some(ErrorClass::LockTimeout | ErrorClass::StatementTimeout) => Remedy::IsolateThenTryAgain,
+            Some(ErrorClass::LockTimeout | ErrorClass::StatementTimeout) => Remedy::IsolateThenSetAside,
             Some(class) if class.is_retryable() => Remedy::TryAgain,
             None if matches!(self, Self::Raced) => Remedy::TryAgainThenIsolate,
             _ => Remedy::Isolate,
@@ -165,8 +165,8 @@ pub(super) enum Remedy {
     /// One operation is to blame: the batch is split until it is alone; alone, it fails.
     Isolate,
     /// One operation probably waits for somebody else's lock: the batch is split so that the others need not; alone, it is
-    /// tried again.
-    IsolateThenTryAgain,
+    /// tried again after them.
+    IsolateThenSetAside,
 }
 
 impl CombineError {
@@ -239,8 +239,8 @@ mod tests {
         for (error, remedy) in [
             (classed(ErrorClass::Deadlock), Remedy::TryAgain),
             (classed(ErrorClass::PoolTimeout), Remedy::TryAgain),
-            (classed(ErrorClass::LockTimeout), Remedy::IsolateThenTryAgain),
-            (BatchError::TimedOut, Remedy::IsolateThenTryAgain),
+            (classed(ErrorClass::LockTimeout), Remedy::IsolateThenSetAside),
+            (BatchError::TimedOut, Remedy::IsolateThenSetAside),
             (BatchError::Raced, Remedy::TryAgainThenIsolate),
             (classed(ErrorClass::Other), Remedy::Isolate),
             (BatchError::operation("never"), Remedy::Isolate),

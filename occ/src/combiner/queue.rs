@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::error::CombineError;
@@ -66,6 +67,17 @@ pub(super) struct Ending {
     pub(super) halt: CancellationToken,
 }
 
+/// How a wait for arrivals ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gathered {
+    /// There are some.
+    Arrived,
+    /// There were none in time.
+    Late,
+    /// There will be none: the combiner has ended.
+    Ended,
+}
+
 /// The committers' end of the queue.
 pub(super) struct Arrivals<O, A> {
     receiver: Mutex<mpsc::Receiver<Queued<O, A>>>,
@@ -77,13 +89,30 @@ impl<O, A> Arrivals<O, A> {
         Self { receiver: Mutex::new(receiver), max_batch }
     }
 
-    /// Everything that has arrived, up to a batch, in the order of arrival; waits for one. Empty when the combiner has
-    /// ended.
+    /// Takes everything that has arrived, up to a batch, in the order of arrival; waits for one, at most until `until`. What has
+    /// arrived goes before what is late.
     ///
     /// # Cancel safety
     /// Nothing is lost: what has been taken stays in `gathered`, and the next call goes on with it.
-    pub(super) async fn gather(&self, ending: &Ending, gathered: &mut Vec<Queued<O, A>>) {
-        let mut receiver = self.receiver.lock().await;
+    pub(super) async fn gather(
+        &self,
+        ending: &Ending,
+        gathered: &mut Vec<Queued<O, A>>,
+        until: Option<Instant>,
+    ) -> Gathered {
+        let late = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut late = std::pin::pin!(late);
+        let mut receiver = tokio::select! {
+            biased;
+            receiver = self.receiver.lock() => receiver,
+            // Another committer waits for what arrives.
+            () = &mut late => return Gathered::Late,
+        };
         loop {
             if gathered.is_empty() {
                 tokio::select! {
@@ -94,8 +123,9 @@ impl<O, A> Arrivals<O, A> {
                         continue;
                     }
                     taken = receiver.recv_many(gathered, self.max_batch) => if taken == 0 {
-                        return;
-                    }
+                        return Gathered::Ended;
+                    },
+                    () = &mut late => return Gathered::Late,
                 }
             }
             self.fill(&mut receiver, gathered).await;
@@ -106,12 +136,12 @@ impl<O, A> Arrivals<O, A> {
                     gathered.push(queued);
                     refuse(gathered);
                 }
-                return;
+                return Gathered::Ended;
             }
             // Whoever has gone away while queued is not applied.
             gathered.retain(|queued| !queued.reply.is_closed());
             if !gathered.is_empty() {
-                return;
+                return Gathered::Arrived;
             }
         }
     }

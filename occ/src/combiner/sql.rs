@@ -19,12 +19,13 @@ pub trait CombinerSql: Dialect {
     /// name → `committed`, `aborted`, `in progress` or NULL (no longer known). `None` where the engine does not tell.
     const FATE: Option<&'static str>;
 
-    /// milliseconds of a wait, of idling → whether the connection's own bounds are stricter, as 1 or 0. `None` where the engine
-    /// has no such bounds.
-    const STRICTER: Option<&'static str>;
+    /// → the bounds in force on the connection, of waits for locks and of idling, in milliseconds; zero is none. `None` where a
+    /// transaction has no bounds of its own.
+    const OWN_BOUNDS: Option<&'static str>;
 
-    /// The statement that begins a batch's transaction, put together once a combiner. A wait for one lock ends after
-    /// `lock_wait`; a transaction of a process that has stopped ends after `idle`; `None` leaves the connection's own bound.
+    /// The statement that begins a batch's transaction. A wait for one lock ends after `lock_wait`; a transaction of a process that
+    /// has stopped ends after `idle`; `None` leaves the connection's own bound. Where waits are bounded by connection, that
+    /// bound stays until another is given, and is never more than [`on_connection`](Self::on_connection) has set.
     fn begin(lock_wait: Option<Duration>, idle: Option<Duration>) -> SqlStr;
 
     /// What sets the same bounds on a connection, unless its own are stricter, and what gives it back its own; put together
@@ -37,7 +38,7 @@ pub trait CombinerSql: Dialect {
 impl CombinerSql for sqlx::Postgres {
     const TRANSACTION: Option<&'static str> = Some(include_str!("../../sql/postgres/transaction.sql"));
     const FATE: Option<&'static str> = Some(include_str!("../../sql/postgres/fate.sql"));
-    const STRICTER: Option<&'static str> = Some(include_str!("../../sql/postgres/stricter.sql"));
+    const OWN_BOUNDS: Option<&'static str> = Some(include_str!("../../sql/postgres/own_bounds.sql"));
 
     fn begin(lock_wait: Option<Duration>, idle: Option<Duration>) -> SqlStr {
         use sqlx::SqlSafeStr;
@@ -67,7 +68,7 @@ impl CombinerSql for sqlx::Postgres {
 impl CombinerSql for sqlx::Sqlite {
     const TRANSACTION: Option<&'static str> = None;
     const FATE: Option<&'static str> = None;
-    const STRICTER: Option<&'static str> = None;
+    const OWN_BOUNDS: Option<&'static str> = None;
 
     /// The wait for SQLite's one write lock is bounded by the connection's `busy_timeout`.
     fn begin(_lock_wait: Option<Duration>, _idle: Option<Duration>) -> SqlStr {
@@ -84,10 +85,17 @@ impl CombinerSql for sqlx::MySql {
     /// There is a number for a transaction (`information_schema.innodb_trx`), but nothing tells how one has ended.
     const TRANSACTION: Option<&'static str> = None;
     const FATE: Option<&'static str> = None;
-    const STRICTER: Option<&'static str> = None;
+    const OWN_BOUNDS: Option<&'static str> = None;
 
-    fn begin(_lock_wait: Option<Duration>, _idle: Option<Duration>) -> SqlStr {
-        SqlStr::from_static(Self::BEGIN_WRITE)
+    /// Another wait is set for the connection, in the same round trip; less than a second is none (MariaDB).
+    fn begin(lock_wait: Option<Duration>, _idle: Option<Duration>) -> SqlStr {
+        use sqlx::SqlSafeStr;
+
+        const SHARE: &str = include_str!("../../sql/mysql/share_wait.sql");
+        let Some(share) = lock_wait else { return SqlStr::from_static(Self::BEGIN_WRITE) };
+        // Besides constants there is an integer only.
+        let begin = format!("{};\n{}", SHARE.replace("{share_s}", &share.as_secs().to_string()), Self::BEGIN_WRITE);
+        sqlx::AssertSqlSafe(std::sync::Arc::<str>::from(begin)).into_sql_str()
     }
 
     /// The server counts whole seconds: up to one more than was asked for.

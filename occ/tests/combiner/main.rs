@@ -18,6 +18,8 @@ mod on_connection;
 mod passed_over;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod suite;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod waits;
 
 leastlock_testkit::mount!(suite:
     o13_a_failing_operation_fails_alone_and_the_others_keep_their_order,
@@ -75,6 +77,16 @@ mod statements {
 
     leastlock_testkit::mount!(at_once on postgres and mysql:
         o19_a_statement_that_may_have_taken_effect_is_not_applied_again,
+    );
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod locks {
+    use super::waits;
+
+    leastlock_testkit::mount!(waits on postgres and mysql:
+        a_row_that_many_wait_for_does_not_hold_up_the_others,
+        what_was_set_aside_is_tried_so_often_and_answered_at_the_end,
     );
 }
 
