@@ -18,13 +18,16 @@ type Bounds = (i64, i64, i64);
 const READ: &str = "SELECT pg_backend_pid()::bigint, \
     (extract(epoch FROM current_setting('lock_timeout')::interval) * 1000)::bigint, \
     (extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000)::bigint";
+/// Waits for rows and for tables are bounded alike.
 const READ_MYSQL: &str = "SELECT CAST(CONNECTION_ID() AS SIGNED), \
-    CAST(@@SESSION.innodb_lock_wait_timeout * 1000 AS SIGNED), CAST(@@SESSION.idle_transaction_timeout * 1000 AS SIGNED)";
+    CAST(IF(@@SESSION.innodb_lock_wait_timeout = @@SESSION.lock_wait_timeout, @@SESSION.lock_wait_timeout, -1) * 1000 AS SIGNED), \
+    CAST(@@SESSION.idle_transaction_timeout * 1000 AS SIGNED)";
 const WAITS: &str = "SET lock_timeout = '77s'";
-const WAITS_MYSQL: &str = "SET SESSION innodb_lock_wait_timeout = 77";
+const WAITS_MYSQL: &str = "SET SESSION innodb_lock_wait_timeout = 77, SESSION lock_wait_timeout = 77";
 const STRICTER: &str =
     "SELECT set_config('lock_timeout', '1s', false), set_config('idle_in_transaction_session_timeout', '7s', false)";
-const STRICTER_MYSQL: &str = "SET SESSION innodb_lock_wait_timeout = 1, SESSION idle_transaction_timeout = 7";
+const STRICTER_MYSQL: &str = "SET SESSION innodb_lock_wait_timeout = 1, SESSION lock_wait_timeout = 1, \
+    SESSION idle_transaction_timeout = 7";
 
 /// Answers with the bounds that hold inside of the transaction.
 struct Reads;

@@ -1,6 +1,6 @@
 //! Stock counters: O15, O18 and O19, order ids, and what is written beside, with the mistakes that the same tests reject.
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod bounded;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod crowd;
@@ -90,12 +90,20 @@ mod only {
     );
 }
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod waits {
     use super::bounded;
 
-    leastlock_testkit::mount!(bounded on postgres:
+    leastlock_testkit::mount!(bounded on postgres and mysql:
         a_locked_table_is_waited_for_so_long_and_nothing_is_left_open,
+    );
+}
+
+#[cfg(feature = "postgres")]
+mod waits_only {
+    use super::bounded;
+
+    leastlock_testkit::mount!(bounded on postgres:
         an_order_id_of_another_is_waited_for_so_long,
         a_statement_that_the_server_cancelled_is_not_applied,
     );
