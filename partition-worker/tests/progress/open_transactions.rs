@@ -107,7 +107,8 @@ impl Load {
                     if !Fence::real::<Postgres>().enter(&mut tx, epoch, offset.fetch_add(1, Ordering::SeqCst)).await {
                         return;
                     }
-                    tokio::time::sleep(Duration::from_millis(30)).await;
+                    // Long beside the pause until the next, however busy the machine is.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
                     tx.commit().await.expect("a commit");
                 }
             });
@@ -144,12 +145,20 @@ pub(crate) async fn p16_double_a_seal_without_the_gate_starves(database: Databas
     let database = prepared(database).await;
     let epoch = sealed(&owner(&database, "first"), 10).await.epoch;
     let load = Load::of_sixteen(&database, epoch).await;
-    let mut tx = database.pool.begin_with(Postgres::BEGIN_WRITE).await.expect("a transaction");
-    sqlx::query("SET LOCAL statement_timeout = 2000").execute(&mut *tx).await.expect("a setting");
-    let starved = sqlx::query(doubles::ONE_STEP_SEAL).execute(&mut *tx).await;
+    let mut is_starved = false;
+    for _ in 0..5 {
+        let mut tx = database.pool.begin_with(Postgres::BEGIN_WRITE).await.expect("a transaction");
+        sqlx::query("SET LOCAL statement_timeout = 2000").execute(&mut *tx).await.expect("a setting");
+        let sealed = sqlx::query(doubles::ONE_STEP_SEAL).execute(&mut *tx).await;
+        let code = sealed.err().and_then(|error| error.as_database_error().and_then(|e| e.code().map(String::from)));
+        is_starved = code.as_deref() == Some("57014");
+        tx.rollback().await.expect("the seal is given up");
+        if is_starved {
+            break;
+        }
+    }
     load.end().await;
-    let code = starved.err().and_then(|error| error.as_database_error().and_then(|e| e.code().map(String::from)));
-    assert_eq!(code.as_deref(), Some("57014"), "two seconds are not enough, where the two steps need one attempt");
+    assert!(is_starved, "two seconds are enough five times, where the two steps need one attempt");
 }
 
 /// The child's part: enters as the handler of offset 10, and commits when it is told to.
