@@ -206,7 +206,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
         let step = self.log.open_step().map_or_else(String::new, |(_, name, _)| name.to_owned());
         let because = format!("the step {step}: {because}");
         self.held_by(&because).await?;
-        Ok(External::Held(Unknown::held(&self.owner.key, self.owner.generation, because, &self.log)))
+        Ok(External::Held(Unknown::held(&self.owner, self.step_seq, because, &self.log)))
     }
 }
 

@@ -127,8 +127,9 @@ impl Phased {
         rows.iter().map(|row| self.unknown_of(row)).collect()
     }
 
-    /// Puts a resolution in force, if the key is still as `unknown` says: from then on the owner before, should it still exist, is
-    /// superseded. `by` and `reason` go to the audit (`leastlock_idempotency_audit`) in the same transaction.
+    /// Puts a resolution in force, if the key is still as `unknown` says, its steps included: an owner that was late and not dead
+    /// may have gone on since, and what is known of one step says nothing of the next. From then on the owner before, should it
+    /// still exist, is superseded. `by` and `reason` go to the audit (`leastlock_idempotency_audit`) in the same transaction.
     ///
     /// # Errors
     /// [`Error::Step`] if the resolution speaks of an unknown step and there is none, or says of a compensation that it failed.
@@ -162,12 +163,12 @@ impl Phased {
             State::Running => record.lease_is_over(),
             State::Completed | State::Unanswered => false,
         };
-        if !is_unknown || record.generation != unknown.generation {
-            return Ok(Resolved::Changed);
-        }
         let outcome = resolution.name();
         let mut log = self.decode_steps(key, record.steps.as_deref())?;
         let step = log.open_step().map(|(_, name, _)| name.to_owned());
+        if !is_unknown || !unknown.is_still(&record, step.as_deref()) {
+            return Ok(Resolved::Changed);
+        }
         let changed = self.apply::<DB>(&mut tx, key, record.generation, &mut log, resolution).await?;
         if changed == 0 {
             return Ok(Resolved::Changed);

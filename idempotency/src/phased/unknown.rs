@@ -5,9 +5,11 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::key::Key;
 use crate::phased::log::Log;
+use crate::phased::owner::Owner;
 use crate::phased::provider_key::ProviderKey;
 use crate::phased::record::{Record, State};
 use crate::phased::settings::Phased;
+use crate::phased::sql::PhasedSql;
 
 /// A key whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,12 +19,16 @@ pub struct Unknown {
     pub key: Key,
     /// Its generation: a resolution that is meant for this state names it.
     pub generation: i64,
+    /// How often its steps had been written: an owner whose lease is over may still wake up and go on, with its generation.
+    pub step_seq: i64,
     /// How long it has been held, or how long its lease has been over.
     pub since: Duration,
     /// Why it was held; `None` if it was not, and its owner has not been heard of since its lease was over.
     pub held_because: Option<String>,
     /// The external step of which it is unknown whether it happened, if there is one.
     pub step: Option<UnknownStep>,
+    /// Which claim it was: the record of a released key begins anew, with the same numbers.
+    pub(crate) owner: Option<Vec<u8>>,
 }
 
 /// A call of which it is unknown whether it happened.
@@ -42,16 +48,38 @@ impl Phased {
     pub(crate) fn unknown(&self, key: Key, record: &Record) -> Result<Unknown, Error> {
         let log = self.decode_steps(&key, record.steps.as_deref())?;
         let held_because = (record.state == State::Held).then(|| record.hold_reason.clone().unwrap_or_default());
-        let step = UnknownStep::of(&key, &log);
-        Ok(Unknown { key, generation: record.generation, since: record.unknown_for, held_because, step })
+        Ok(Unknown {
+            generation: record.generation,
+            step_seq: record.step_seq,
+            since: record.unknown_for,
+            held_because,
+            step: UnknownStep::of(&key, &log),
+            owner: record.owner.clone(),
+            key,
+        })
     }
 }
 
 impl Unknown {
-    /// Of a key that was held just now.
-    pub(crate) fn held(key: &Key, generation: i64, because: String, log: &Log) -> Self {
-        let step = UnknownStep::of(key, log);
-        Self { key: key.clone(), generation, since: Duration::ZERO, held_because: Some(because), step }
+    /// Of a key that its owner has held just now.
+    pub(crate) fn held<DB: PhasedSql>(owner: &Owner<DB>, step_seq: i64, because: String, log: &Log) -> Self {
+        Self {
+            key: owner.key.clone(),
+            generation: owner.generation,
+            step_seq,
+            since: Duration::ZERO,
+            held_because: Some(because),
+            step: UnknownStep::of(&owner.key, log),
+            owner: Some(owner.nonce.as_bytes().to_vec()),
+        }
+    }
+
+    /// Whether the record, with the step of it that is open, is still as it was when this was listed.
+    pub(crate) fn is_still(&self, record: &Record, open_step: Option<&str>) -> bool {
+        self.generation == record.generation
+            && self.owner == record.owner
+            && self.step_seq == record.step_seq
+            && self.step.as_ref().map(|step| step.name.as_str()) == open_step
     }
 }
 

@@ -78,6 +78,7 @@ mod unknowns {
 
     leastlock_testkit::mount!(
         unknown: i2_owner_before_a_resolution_is_superseded,
+        i2_resolution_of_one_step_does_not_settle_the_next_one_of_a_woken_owner,
         i16_silent_provider_is_called_within_the_limit_and_then_held,
         i16_call_that_never_left_says_nothing_of_an_earlier_one,
         policy_decides_what_is_done_about_the_unknown,

@@ -236,6 +236,60 @@ pub(crate) async fn i2_owner_before_a_resolution_is_superseded<DB: TestEngine + 
     assert!(matches!(nothing_open, Err(Error::Step { source: StepError::NothingOpen })), "{nothing_open:?}");
 }
 
+pub(crate) async fn i2_resolution_of_one_step_does_not_settle_the_next_one_of_a_woken_owner<
+    DB: TestEngine + PhasedSql,
+>(
+    database: TestDatabase<DB>,
+) {
+    let (database, bank) = tables(database).await;
+    let (pool, phased) = (&database.pool, phased());
+    let outcomes = [
+        ("k1", Resolution::step_done(&"receipt").unwrap()),
+        ("k2", Resolution::step_not_done()),
+        ("k3", Resolution::step_failed(Failure::of(&"declined").unwrap())),
+        ("k4", Resolution::released()),
+    ];
+    for (item, resolution) in outcomes {
+        let mut late = first(&phased, &database, item).await;
+        let External::Todo(attempt) = late.external::<String, _>("charge", Hold).await.unwrap() else {
+            panic!("a call")
+        };
+        end_leases(&database).await;
+        let listed = phased.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
+        let unknown = listed.iter().find(|unknown| unknown.key.as_str() == item).expect("it is listed").clone();
+        assert_eq!(unknown.step.as_ref().map(|step| step.name.as_str()), Some("charge"));
+
+        // The owner was late and not dead: it goes on under its generation, and dies in the next call.
+        bank.charge(attempt.provider_key().as_str(), item, Manner::Answers).await;
+        attempt.done("receipt".to_owned()).await.unwrap();
+        assert!(matches!(late.external::<String, _>("ship", Hold).await.unwrap(), External::Todo(_)));
+        drop(late);
+        end_leases(&database).await;
+        let resolved = phased.resolve(pool, &unknown, resolution.clone(), "ops", "seen").await.unwrap();
+        assert_eq!(resolved, Resolved::Changed, "{item}");
+
+        // The double goes by the generation alone: what the operator saw, with the record's present numbers.
+        let listed = phased.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
+        let by_generation = listed.iter().find(|unknown| unknown.key.as_str() == item).expect("it is listed").clone();
+        assert_eq!(by_generation.generation, unknown.generation, "a generation does not tell them apart");
+        assert_eq!(by_generation.step.as_ref().map(|step| step.name.as_str()), Some("ship"));
+        let settled = phased.resolve(pool, &by_generation, resolution, "ops", "seen").await.unwrap();
+        assert_eq!(settled, Resolved::Applied, "the double settles the step that nobody has looked into");
+    }
+
+    // A key that was released and claimed anew has the same numbers, and is another claim.
+    let claimed = first(&phased, &database, "k5").await;
+    end_leases(&database).await;
+    let listed = phased.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
+    let unknown = listed.iter().find(|unknown| unknown.key.as_str() == "k5").expect("it is listed").clone();
+    claimed.release().await.unwrap();
+    let again = first(&phased, &database, "k5").await;
+    assert_eq!(again.generation(), unknown.generation);
+    end_leases(&database).await;
+    let resolved = phased.resolve(pool, &unknown, Resolution::released(), "ops", "seen").await.unwrap();
+    assert_eq!(resolved, Resolved::Changed);
+}
+
 /// Asks the bank's ledger.
 struct Ledger<DB: TestEngine> {
     bank: Bank<DB>,
