@@ -27,8 +27,13 @@ pub enum Error {
         source: sqlx::Error,
     },
     /// The transaction had ended before its `COMMIT`, unnoticed: MariaDB ends one with a deadlock, whose error was then ignored, and
-    /// commits one with DDL. Statements since then may have been committed one by one.
-    #[error("the unit's transaction had ended before its commit: a deadlock in it was ignored, or DDL ran in it")]
+    /// commits one with DDL; SQLite ends one by `INSERT OR ROLLBACK` or `RAISE(ROLLBACK)`. What ran before that is gone (with DDL:
+    /// committed), and statements since then were committed one by one. Nothing was recorded. Give up the whole transaction
+    /// after an error in it.
+    #[error(
+        "the transaction had ended before its commit, and nothing was recorded: an error that ended it was ignored, or DDL ran in it; \
+         statements after that were committed one by one"
+    )]
     TransactionEnded {
         /// How the database said so.
         #[source]
@@ -175,6 +180,14 @@ impl Error {
             // There are no deferred constraints there: what is refused is the savepoint that lives as long as the transaction.
             ErrorClass::Other if DB::ENGINE == Engine::MySql => Self::TransactionEnded { source },
             _ => Self::Database { class, source },
+        }
+    }
+
+    /// Of [`IdempotencySql::prove`](crate::IdempotencySql::prove).
+    pub(crate) fn proof<DB: Dialect>(source: sqlx::Error) -> Self {
+        match classify::<DB>(&source) {
+            ErrorClass::Other => Self::TransactionEnded { source },
+            class => Self::Database { class, source },
         }
     }
 

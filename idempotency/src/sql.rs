@@ -36,6 +36,11 @@ pub trait IdempotencySql: Dialect {
         limits: &Limits,
     ) -> impl Future<Output = Result<OwnTransaction<Self>, sqlx::Error>> + Send;
 
+    /// Fails, as a statement of class [`Other`](leastlock_core::ErrorClass::Other), unless the open transaction is the one that
+    /// [`begin`](Self::begin) began: an error whose answer was overlooked may have ended it, and the next statement would commit
+    /// by itself. Right before a record is written.
+    fn prove(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
     /// Commits a unit.
     fn commit(tx: Transaction<'static, Self>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
@@ -73,23 +78,12 @@ macro_rules! transaction_methods {
     () => {
         const NEEDS_SAVEPOINT: bool = true;
 
-        async fn begin(
-            pool: &sqlx::Pool<Self>,
-            _: &crate::claim::Limits,
-        ) -> Result<crate::own_transaction::OwnTransaction<Self>, sqlx::Error> {
-            leastlock_core::begin(pool).await.map(crate::own_transaction::OwnTransaction::new)
-        }
-
         async fn commit(tx: sqlx::Transaction<'static, Self>) -> Result<(), sqlx::Error> {
             tx.commit().await
         }
 
         async fn roll_back(tx: sqlx::Transaction<'static, Self>) -> Result<(), sqlx::Error> {
             tx.rollback().await
-        }
-
-        fn abandon(tx: sqlx::Transaction<'static, Self>) {
-            drop(tx);
         }
 
         async fn outlives_lock_timeout(_: &mut Self::Connection) -> Result<bool, sqlx::Error> {

@@ -39,12 +39,15 @@ impl<DB: IdempotencySql, R: Response> Unit<DB, R> {
     /// repeat gets it too. A failure that a repeat may overcome is [`release`](Self::release)d instead.
     ///
     /// # Errors
-    /// [`Error::CommitUnknown`] when the reply of the commit was lost; after any other error nothing was kept.
+    /// [`Error::CommitUnknown`] when the reply of the commit was lost. [`Error::TransactionEnded`] if an error in the transaction had
+    /// ended it and was overlooked (MariaDB, SQLite): the answer is not stored, what ran before that error is gone, and what ran after
+    /// it was committed statement by statement. After any other error nothing was kept.
     ///
     /// # Cancel safety
     /// Dropped before the commit was sent, nothing is kept; dropped while it is under way, the outcome is unknown to the
     /// caller but never half: begin again with the same key to learn it.
     pub async fn complete(mut self, response: R) -> Result<R, Error> {
+        DB::prove(&mut self.tx).await.map_err(Error::proof::<DB>)?;
         let response = self.claim.complete(&mut self.tx, response).await?;
         self.tx.commit().await.map_err(Error::commit::<DB>)?;
         Ok(response)
@@ -139,7 +142,8 @@ impl<R: Response> Claim<R> {
     /// Stores the answer in the transaction that made the claim, and gives it back. It counts once the caller commits.
     ///
     /// # Errors
-    /// After any error the transaction is to be rolled back.
+    /// After any error the transaction is to be rolled back. [`Error::ClaimGone`] also says that the transaction may have ended before,
+    /// by an error that was overlooked: what ran after that was committed statement by statement (MariaDB, SQLite).
     ///
     /// # Cancel safety
     /// Dropped half-way, the transaction must be rolled back.

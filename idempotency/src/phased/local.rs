@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Instant;
 
-use leastlock_core::{Statement, classify};
+use leastlock_core::Statement;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::Transaction;
@@ -139,8 +139,10 @@ impl<DB: PhasedSql, R, T: Serialize> LocalStep<'_, DB, R, T> {
     ///
     /// # Errors
     /// [`Error::Superseded`] if the key is somebody else's by now: nothing was kept. [`Error::CommitUnknown`] if the reply of the
-    /// commit was lost and could not be settled: the run is of no more use, and the next claimant finds the truth. After
-    /// any other error nothing was kept, and the step may be asked for again.
+    /// commit was lost and could not be settled: the run is of no more use, and the next claimant finds the truth.
+    /// [`Error::TransactionEnded`] if an error in the transaction had ended it and was overlooked: the step is not recorded, what it
+    /// did before that error is gone, and what it did after it was committed statement by statement. After any other error nothing
+    /// was kept, and the step may be asked for again.
     ///
     /// # Cancel safety
     /// Dropped before the commit was sent, nothing is kept. Dropped while it is under way, the step is done or not, never half,
@@ -157,6 +159,7 @@ impl<DB: PhasedSql, R, T: Serialize> LocalStep<'_, DB, R, T> {
         );
         let steps = run.owner.settings.encode_steps(&run.owner.key, &log)?;
         failpoint!("local-record");
+        DB::prove(&mut tx).await.map_err(Error::proof::<DB>)?;
         if run.save_statement(DB::SAVE, &steps, &log).execute::<DB>(&mut tx).await.map_err(Error::database::<DB>)? == 0
         {
             return Err(run.owner.superseded());
@@ -165,22 +168,21 @@ impl<DB: PhasedSql, R, T: Serialize> LocalStep<'_, DB, R, T> {
         run.unsure = true;
         let committed = tx.commit().await;
         failpoint!("local-committed");
-        let is_committed = match committed {
-            Ok(()) => true,
-            Err(error) if !classify::<DB>(&error).leaves_commit_unknown() => {
-                run.unsure = false;
-                return Err(Error::database::<DB>(error));
-            }
-            Err(source) => match run.settle_commit(&steps).await {
-                Some(true) => true,
+        match committed.map_err(Error::commit::<DB>) {
+            Ok(()) => {}
+            Err(Error::CommitUnknown { source }) => match run.settle_commit(&steps).await {
+                Some(true) => {}
                 Some(false) => {
                     run.unsure = false;
                     return Err(Error::database::<DB>(source));
                 }
                 None => return Err(Error::CommitUnknown { source }),
             },
-        };
-        debug_assert!(is_committed);
+            Err(error) => {
+                run.unsure = false;
+                return Err(error);
+            }
+        }
         run.written(log);
         Ok(result)
     }

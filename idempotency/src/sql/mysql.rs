@@ -11,6 +11,7 @@ use crate::own_transaction::OwnTransaction;
 
 const BEGIN: &str = include_str!("../../sql/mysql/begin.sql");
 const COMMIT: &str = include_str!("../../sql/mysql/commit.sql");
+const PROVE: &str = include_str!("../../sql/mysql/prove.sql");
 const ROLL_BACK: &str = include_str!("../../sql/mysql/roll_back.sql");
 const WAIT: &str = include_str!("../../sql/mysql/wait.sql");
 const CLAIM: &str = include_str!("../../sql/mysql/claim.sql");
@@ -40,6 +41,10 @@ impl IdempotencySql for MySql {
             // The runtime is shutting down.
             Err(_) => Err(sqlx::Error::PoolClosed),
         }
+    }
+
+    async fn prove(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql(PROVE).execute(connection).await.map(|_| ())
     }
 
     /// In one message. sqlx then goes on counting the transaction as open, until the drop has it send a `ROLLBACK` of nothing.

@@ -1,10 +1,11 @@
 //! The statements for PostgreSQL.
 
 use leastlock_core::Statement;
-use sqlx::Postgres;
+use sqlx::{Pool, Postgres, Transaction};
 
 use super::{IdempotencySql, transaction_methods};
-use crate::claim::{Answer, Existing, Request};
+use crate::claim::{Answer, Existing, Limits, Request};
+use crate::own_transaction::OwnTransaction;
 
 const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
 const CLAIM_EXPIRED: &str = include_str!("../../sql/postgres/claim_expired.sql");
@@ -14,6 +15,19 @@ impl IdempotencySql for Postgres {
     const COMPLETE: &'static str = include_str!("../../sql/postgres/complete.sql");
 
     transaction_methods!();
+
+    async fn begin(pool: &Pool<Self>, _: &Limits) -> Result<OwnTransaction<Self>, sqlx::Error> {
+        leastlock_core::begin(pool).await.map(OwnTransaction::new)
+    }
+
+    /// An aborted transaction refuses every statement by itself.
+    async fn prove(_: &mut Self::Connection) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
+    fn abandon(tx: Transaction<'static, Self>) {
+        drop(tx);
+    }
 
     async fn claim(connection: &mut Self::Connection, request: &Request<'_>) -> Result<Answer, sqlx::Error> {
         // Time-outs are text in PostgreSQL, and 0 would mean none.

@@ -6,6 +6,7 @@ mod cancelled;
 #[cfg(feature = "postgres")]
 mod cost;
 mod doubles;
+mod ended;
 mod ends;
 #[cfg(feature = "failpoints")]
 mod killed;
@@ -41,6 +42,14 @@ mod step {
         compensations_run_in_reverse_and_go_on_after_a_crash,
         write_that_arrives_after_a_later_one_is_refused,
     );
+}
+
+mod transaction {
+    #[cfg(any(feature = "sqlite", feature = "mysql"))]
+    use crate::ended;
+
+    leastlock_testkit::mount!(ended on sqlite: step_whose_transaction_has_ended_is_not_recorded_as_done);
+    leastlock_testkit::mount!(ended on mysql: step_whose_transaction_has_ended_is_not_recorded_as_done);
 }
 
 mod end {

@@ -108,9 +108,9 @@ pub(crate) async fn unit_whose_transaction_has_ended_is_not_completed(database: 
     sqlx::raw_sql("INSERT INTO effect VALUES ('before', 'x')").execute(&mut **unit.tx()).await.unwrap();
     sqlx::raw_sql("ROLLBACK").execute(&mut **unit.tx()).await.unwrap();
     let completed = unit.complete(7).await;
-    assert!(matches!(completed, Err(Error::ClaimGone)), "{completed:?}");
+    assert!(matches!(completed, Err(Error::TransactionEnded { .. })), "{completed:?}");
 
-    // DDL commits the claim: its record is there, so the completion finds it, and the commit says that all is not well.
+    // DDL commits the claim: its record is there, and is not completed.
     let Begin::First(mut unit) = keys.begin::<_, u32>(&database.pool, &k1, &lamp).await.unwrap() else {
         panic!("the key is free")
     };
