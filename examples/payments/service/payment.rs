@@ -139,9 +139,9 @@ impl<DB: Engine> Payments<DB> {
                     attempt.failed(&reason).await?;
                     return Ok(Charged::No(reason));
                 }
-                // Of the first call this settles the step. Of a later one it says nothing about those before.
-                Heard::NotTaken if attempt.number() == 1 => attempt.not_sent().await?,
-                Heard::NotTaken | Heard::Nothing => attempt.unknown(),
+                // It speaks of this call only: after one that is unknown the step stays unknown.
+                Heard::NotTaken => attempt.not_sent().await?,
+                Heard::Nothing => attempt.unknown(),
             }
         }
     }

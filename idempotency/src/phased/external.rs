@@ -28,7 +28,8 @@ pub enum External<'r, DB: PhasedSql, R, T> {
     Done(T),
     /// It was refused for good, for this reason, and had no effect.
     Failed(Failure),
-    /// What became of it is unknown, and by its policy (or after `max_attempts`) the key is now held. The run is over.
+    /// What became of it is unknown, and by its policy (or after `max_attempts`) the key is now held; also after as many attempts of
+    /// which none had an effect. The run is over.
     Held(Unknown),
 }
 
@@ -131,28 +132,33 @@ where
         loop {
             run.usable()?;
             let found = run.log.find(call, settings.max_steps).map_err(|source| Error::Step { source })?;
-            let (at, attempts) = match found {
+            let (at, attempts, recent) = match found {
                 Found::Done(result) => return Ok(External::Done(read(&result)?)),
                 Found::Failed(reason) => return Ok(External::Failed(Failure { json: reason.get().to_owned() })),
-                Found::Todo { at, attempts } => {
-                    settings.pause(attempts).await;
+                Found::Todo { recent, .. } if recent >= settings.max_attempts => {
+                    return run.hold_step(name, "no attempt has had an effect, and that was the last one").await;
+                }
+                Found::Todo { at, attempts, recent } => {
+                    settings.pause(recent).await;
                     return Attempt::start(run, call, at, key, attempts, false).await;
                 }
-                Found::Open { at, attempts } => (at, attempts),
+                Found::Open { at, attempts, recent } => (at, attempts, recent),
             };
             match policy.decide(key.clone()).await {
-                Decision::Hold => return run.hold_open("its outcome is unknown, and its policy is to hold").await,
-                Decision::Repeat if attempts >= settings.max_attempts => {
-                    return run.hold_open("its outcome is still unknown after the last attempt").await;
+                Decision::Hold => {
+                    return run.hold_step(name, "its outcome is unknown, and its policy is to hold").await;
+                }
+                Decision::Repeat if recent >= settings.max_attempts => {
+                    return run.hold_step(name, "its outcome is still unknown after the last attempt").await;
                 }
                 Decision::Repeat => {
-                    settings.pause(attempts).await;
+                    settings.pause(recent).await;
                     return Attempt::start(run, call, at, key, attempts, true).await;
                 }
                 Decision::Said(Verdict::StillUnknown) => {
                     asked += 1;
                     if asked >= settings.max_attempts {
-                        return run.hold_open("its provider still does not know its outcome").await;
+                        return run.hold_step(name, "its provider still does not know its outcome").await;
                     }
                     settings.pause(asked).await;
                 }
@@ -202,8 +208,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
         Ok(is_written)
     }
 
-    async fn hold_open<'r, T>(&'r mut self, because: &str) -> Result<External<'r, DB, R, T>, Error> {
-        let step = self.log.open_step().map_or_else(String::new, |(_, name, _)| name.to_owned());
+    async fn hold_step<'r, T>(&'r mut self, step: &str, because: &str) -> Result<External<'r, DB, R, T>, Error> {
         let because = format!("the step {step}: {because}");
         self.held_by(&because).await?;
         Ok(External::Held(Unknown::held(&self.owner, self.step_seq, because, &self.log)))

@@ -54,7 +54,7 @@ impl Log {
             if self.steps.len() >= max_steps {
                 return Err(StepError::TooMany { limit: max_steps });
             }
-            return Ok(Found::Todo { at: At::Forward(self.next), attempts: 0 });
+            return Ok(Found::Todo { at: At::Forward(self.next), attempts: 0, recent: 0 });
         };
         if entry.name != call.name {
             return Err(self.misplaced(entry, call.name));
@@ -133,6 +133,16 @@ impl Log {
         })
     }
 
+    /// An operator has looked into it: what was attempted so far does not count towards the limit any more.
+    pub(crate) fn excuse(&mut self) {
+        for step in &mut self.steps {
+            step.excused = step.attempts;
+            if let Some(undo) = &mut step.undo {
+                undo.excused = undo.attempts;
+            }
+        }
+    }
+
     /// Settles the step whose outcome is unknown by what somebody else has found out.
     pub(crate) fn settle_open(&mut self, found_out: FoundOut) -> Result<String, StepError> {
         let (at, name, _) = self.open_step().ok_or(StepError::NothingOpen)?;
@@ -194,9 +204,10 @@ impl Log {
             return Err(StepError::KindChanged { step: call.name.to_owned() });
         }
         let (progress, attempts, outcome) = (entry.progress, entry.attempts, entry.outcome.clone());
+        let recent = attempts.saturating_sub(entry.excused);
         Ok(match (progress, outcome) {
-            (Progress::Waiting, _) => Found::Todo { at, attempts },
-            (Progress::Started, _) => Found::Open { at, attempts },
+            (Progress::Waiting, _) => Found::Todo { at, attempts, recent },
+            (Progress::Started, _) => Found::Open { at, attempts, recent },
             (Progress::Done, outcome) => {
                 self.pass(at);
                 Found::Done(outcome.unwrap_or_else(null))

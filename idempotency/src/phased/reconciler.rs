@@ -214,7 +214,9 @@ impl<DB: PhasedSql, I: Inquiry> Reconciler<DB, I> {
         let (resolution, reason) = match verdict {
             Verdict::StillUnknown => return Ok(None),
             Verdict::Done(result) => (Resolution::step_done(&result)?, "the provider says that the call took effect"),
-            Verdict::NotDone => (Resolution::step_not_done(), "the provider says that the call had no effect"),
+            Verdict::NotDone => {
+                (Resolution::step_not_done_by_its_provider(), "the provider says that the call had no effect")
+            }
             Verdict::Failed(reason) => (Resolution::step_failed(reason), "the provider says that the call was refused"),
         };
         match self.phased.resolve(&self.pool, unknown, resolution, BY, reason).await {

@@ -30,7 +30,10 @@ pub struct Resolution(Kind);
 enum Kind {
     StepDone(Box<RawValue>),
     StepFailed(Failure),
-    StepNotDone,
+    /// By an operator, or else by a provider, whose word does not begin the count of attempts anew.
+    StepNotDone {
+        excuses: bool,
+    },
     Completed(ResponseParts),
     Released,
     Resumed,
@@ -64,10 +67,16 @@ impl Resolution {
         Self(Kind::StepFailed(reason))
     }
 
-    /// The unknown step had no effect and can have none any more. The key goes to the next claimant, who makes the call.
+    /// The unknown step had no effect and can have none any more. The key goes to the next claimant, who makes the call; the
+    /// count towards `max_attempts` begins anew.
     #[must_use]
     pub fn step_not_done() -> Self {
-        Self(Kind::StepNotDone)
+        Self(Kind::StepNotDone { excuses: true })
+    }
+
+    /// The same by a provider: how often it is called is still bounded.
+    pub(crate) fn step_not_done_by_its_provider() -> Self {
+        Self(Kind::StepNotDone { excuses: false })
     }
 
     /// The request is answered with `response`, whatever its steps say; every repeat gets it.
@@ -87,7 +96,7 @@ impl Resolution {
     }
 
     /// The key goes to the next claimant as it is, at its recovery point: for one that was held for a reason that is no more. A step
-    /// whose outcome is unknown stays unknown, and its policy decides.
+    /// whose outcome is unknown stays unknown, and its policy decides. The count towards `max_attempts` begins anew.
     #[must_use]
     pub fn resumed() -> Self {
         Self(Kind::Resumed)
@@ -98,7 +107,7 @@ impl Resolution {
         match self.0 {
             Kind::StepDone(_) => "step-done",
             Kind::StepFailed(_) => "step-failed",
-            Kind::StepNotDone => "step-not-done",
+            Kind::StepNotDone { .. } => "step-not-done",
             Kind::Completed(_) => "completed",
             Kind::Released => "released",
             Kind::Resumed => "resumed",
@@ -196,10 +205,13 @@ impl Phased {
         resolution: Resolution,
     ) -> Result<u64, Error> {
         let (scope, name) = (key.scope().as_str(), key.as_str());
+        if matches!(resolution.0, Kind::StepNotDone { excuses: true } | Kind::Resumed) {
+            log.excuse();
+        }
         let found_out = match resolution.0 {
             Kind::StepDone(result) => Some(FoundOut::Done(result)),
             Kind::StepFailed(failure) => Some(FoundOut::Failed(failure.raw()?)),
-            Kind::StepNotDone => Some(FoundOut::NotDone),
+            Kind::StepNotDone { .. } => Some(FoundOut::NotDone),
             Kind::Resumed => None,
             Kind::Completed(parts) => {
                 let parts = self.sealing.seal(key, parts)?;

@@ -16,7 +16,7 @@ use crate::keys::SettingError;
 /// | `renewed` | yes | whether a task renews the lease, every third of it, as long as the [`Run`](crate::phased::Run) exists |
 /// | `retention` | 24 h | how long an answer is replayed, from its completion |
 /// | `retry_after` | 1 s | the most that `InFlight` advises |
-/// | `max_attempts` | 5 | how often an external step is called, or its provider asked, before the key is held |
+/// | `max_attempts` | 5 | how often an external step is called, or its provider asked, before the key is held; an operator's resolution begins the count anew |
 /// | `backoff` | 100 ms to 10 s | the pauses in between, with full jitter |
 /// | `max_steps` | 64 | steps of a run |
 /// | `max_step_bytes` | 262,144 | the largest log of steps with their results, as JSON |

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use leastlock_core::{Backoff, Statement};
 use leastlock_idempotency::phased::{
-    External, Failure, Hold, Inquiry, PhasedBegin, PhasedSql, Policy, ProviderKey, Reconcile, Reconciler, Resolution,
-    Resolved, RetryWithSameKey, Run, StepError, Unknown, UnknownStep, Verdict,
+    External, Failure, Hold, Inquiry, Phased, PhasedBegin, PhasedSql, Policy, ProviderKey, Reconcile, Reconciler,
+    Resolution, Resolved, RetryWithSameKey, Run, StepError, Unknown, UnknownStep, Verdict,
 };
 use leastlock_idempotency::{Error, Key};
 use leastlock_testkit::{TestDatabase, TestEngine};
@@ -138,6 +138,42 @@ pub(crate) async fn call_that_was_never_sent_is_free_to_be_made<DB: TestEngine +
     end_leases(&database).await;
     let mut run = first(&phased(), &database, "k1").await;
     assert!(matches!(run.external::<String, _>("charge", Hold).await.unwrap(), External::Held(_)));
+}
+
+pub(crate) async fn attempts_without_an_effect_are_bounded_too_and_an_operator_begins_the_count_anew<
+    DB: TestEngine + PhasedSql,
+>(
+    database: TestDatabase<DB>,
+) {
+    /// Asks for the step until it is held, or more often than the limit: how often it was called.
+    async fn calls<DB: TestEngine + PhasedSql>(run: &mut Run<DB, String>, leaves: bool) -> (u32, Option<Unknown>) {
+        for calls in 0..10 {
+            let not_done = Reconcile(|_: ProviderKey| async { Verdict::<String>::NotDone });
+            match run.external::<String, _>("charge", not_done).await.unwrap() {
+                External::Todo(attempt) if leaves => attempt.unknown(),
+                External::Todo(attempt) => attempt.not_sent().await.unwrap(),
+                External::Held(unknown) => return (calls, Some(unknown)),
+                other => panic!("{other:?}"),
+            }
+        }
+        (10, None)
+    }
+    let (database, _bank) = tables(database).await;
+    for (item, leaves) in [("k1", false), ("k2", true)] {
+        let mut run = first(&phased(), &database, item).await;
+        let (called, unknown) = calls(&mut run, leaves).await;
+        let unknown = unknown.expect("it is held");
+        assert_eq!((called, &unknown.step), (3, &None), "{item}: no call is unknown");
+        assert!(unknown.held_because.as_ref().is_some_and(|because| because.contains("charge")), "{unknown:?}");
+        let resumed = phased().resolve(&database.pool, &unknown, Resolution::resumed(), "ops", "it is up again").await;
+        assert_eq!(resumed.unwrap(), Resolved::Applied);
+        let mut run = first(&phased(), &database, item).await;
+        assert_eq!(calls(&mut run, leaves).await.0, 3, "{item}");
+    }
+    // The double has no limit.
+    let boundless = Phased::builder().max_attempts(u32::MAX).backoff(Backoff::new(Duration::ZERO, Duration::ZERO));
+    let mut run = first(&boundless.build().unwrap(), &database, "k3").await;
+    assert_eq!(calls(&mut run, false).await.0, 10);
 }
 
 pub(crate) async fn i16_call_that_never_left_says_nothing_of_an_earlier_one<DB: TestEngine + PhasedSql>(

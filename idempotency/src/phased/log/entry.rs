@@ -37,6 +37,9 @@ pub(super) struct Entry {
     pub(super) progress: Progress,
     #[serde(default)]
     pub(super) attempts: u32,
+    /// How many of these an operator has looked into: the limit begins anew behind them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) excused: u32,
     /// What it came to, or why it failed, as JSON, of which `null` is a result like any other.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
     pub(super) outcome: Option<Box<RawValue>>,
@@ -65,10 +68,10 @@ pub(crate) enum At {
 /// What the log says of a step.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// Run it.
-    Todo { at: At, attempts: u32 },
+    /// Run it. Of all `attempts`, `recent` ones count towards the limit.
+    Todo { at: At, attempts: u32, recent: u32 },
     /// It was started and not heard of again.
-    Open { at: At, attempts: u32 },
+    Open { at: At, attempts: u32, recent: u32 },
     /// It happened, and came to this.
     Done(Box<RawValue>),
     /// It did not happen and will not, because of this.
@@ -102,13 +105,26 @@ pub enum RecoveryPoint {
 
 impl Entry {
     pub(super) fn new(name: &str, kind: Kind) -> Self {
-        Self { name: name.to_owned(), kind, progress: Progress::Waiting, attempts: 0, outcome: None, undo: None }
+        Self {
+            name: name.to_owned(),
+            kind,
+            progress: Progress::Waiting,
+            attempts: 0,
+            excused: 0,
+            outcome: None,
+            undo: None,
+        }
     }
 }
 
 /// serde takes `null` for `None`.
 fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(deserializer).map(Some)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 pub(super) fn null() -> Box<RawValue> {
