@@ -198,7 +198,7 @@ impl<DB: PhasedSql> Claim<'_, DB> {
                 let answer = R::from_parts(self.phased.sealing.open(self.key, record.response)?);
                 Judged::Said(PhasedBegin::Replay(answer.map_err(|source| Error::Deserialize { source })?))
             }
-            State::Held => Judged::Said(PhasedBegin::Unknown(self.phased.unknown(self.key.clone(), &record)?)),
+            State::Held => Judged::Said(PhasedBegin::Unknown(self.phased.unknown(self.key.clone(), &record))),
             State::Running if record.lease_is_over() => Judged::Abandoned(record),
             State::Running => {
                 let left = record.lease_left.unwrap_or_default();

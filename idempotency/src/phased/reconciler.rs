@@ -36,7 +36,7 @@ pub trait Inquiry: Send + Sync + 'static {
 /// Asks, on a schedule, about the unknown steps of keys that are held, and of keys whose owner's lease is over.
 ///
 /// What the provider says is resolved as an operator would ([`Phased::resolve`], audit included); the next claimant then goes
-/// on. A key whose provider does not know is asked about again after a growing pause, `max_asks` times, and is then left to an
+/// on. A key whose steps cannot be read is passed over. A key whose provider does not know is asked about again after a growing pause, `max_asks` times, and is then left to an
 /// operator. Any number of reconcilers may run: pauses are kept in the records, and each ask is taken by one of them.
 ///
 /// | setting | default | meaning |
@@ -221,8 +221,18 @@ impl<DB: PhasedSql, I: Inquiry> Reconciler<DB, I> {
         };
         match self.phased.resolve(&self.pool, unknown, resolution, BY, reason).await {
             Ok(resolved) => Ok(Some(resolved)),
-            // A compensation that was refused: an operator has to find another way.
-            Err(Error::Step { .. }) => Ok(None),
+            // A compensation that was refused, a result that is too large, steps that cannot be read: it concerns this key alone,
+            // and an operator has to find another way.
+            Err(
+                error @ (Error::Step { .. }
+                | Error::SealedByAnother { .. }
+                | Error::Cipher { .. }
+                | Error::Serialize { .. }
+                | Error::Deserialize { .. }),
+            ) => {
+                tracing::warn!(%error, key = unknown.key.as_str(), "what a provider said could not be recorded");
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

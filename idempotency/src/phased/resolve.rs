@@ -119,7 +119,11 @@ impl Phased {
     /// Lists keys whose outcome is unknown, the oldest first: held for longer than `older_than`, or left by an owner whose lease
     /// has been over for longer than that. At most `limit`.
     ///
-    /// A key of the second kind needs no operator if its requests are repeated: its next claimant goes on with it.
+    /// A key of the second kind needs no operator if its requests are repeated: its next claimant goes on with it. A key whose steps
+    /// cannot be read is listed with [`Unknown::unreadable`].
+    ///
+    /// # Errors
+    /// What the database said.
     ///
     /// # Cancel safety
     /// Safe: it only reads.
@@ -172,10 +176,18 @@ impl Phased {
             State::Running => record.lease_is_over(),
             State::Completed | State::Unanswered => false,
         };
+        if !is_unknown || !unknown.is_still(&record) {
+            return Ok(Resolved::Changed);
+        }
         let outcome = resolution.name();
-        let mut log = self.decode_steps(key, record.steps.as_deref())?;
+        let mut log = match self.decode_steps(key, record.steps.as_deref()) {
+            Ok(log) => log,
+            // Such a resolution asks nothing of the steps.
+            Err(_) if matches!(resolution.0, Kind::Completed(_) | Kind::Released) => Log::default(),
+            Err(error) => return Err(error),
+        };
         let step = log.open_step().map(|(_, name, _)| name.to_owned());
-        if !is_unknown || !unknown.is_still(&record, step.as_deref()) {
+        if unknown.unreadable.is_none() && !unknown.speaks_of(step.as_deref()) {
             return Ok(Resolved::Changed);
         }
         let changed = self.apply::<DB>(&mut tx, key, record.generation, &mut log, resolution).await?;
@@ -238,6 +250,6 @@ impl Phased {
         let database = |source| Error::database::<DB>(source);
         let scope = Scope::stored(row.text(14).map_err(database)?);
         let key = Key::stored(scope, row.text(15).map_err(database)?);
-        self.unknown(key, &Record::of(row).map_err(database)?)
+        Ok(self.unknown(key, &Record::of(row).map_err(database)?))
     }
 }

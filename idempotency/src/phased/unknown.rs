@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::error::Error;
 use crate::key::Key;
 use crate::phased::log::Log;
 use crate::phased::owner::Owner;
@@ -27,6 +26,9 @@ pub struct Unknown {
     pub held_because: Option<String>,
     /// The external step of which it is unknown whether it happened, if there is one.
     pub step: Option<UnknownStep>,
+    /// Why its steps cannot be read here, if they cannot: sealed by a cipher that these settings do not have, or written by a later
+    /// version. Then `step` says nothing; the key can still be completed or released by a resolution.
+    pub unreadable: Option<String>,
     /// Which claim it was: the record of a released key begins anew, with the same numbers.
     pub(crate) owner: Option<Vec<u8>>,
 }
@@ -44,19 +46,20 @@ pub struct UnknownStep {
 }
 
 impl Phased {
-    /// What is unknown of a record.
-    pub(crate) fn unknown(&self, key: Key, record: &Record) -> Result<Unknown, Error> {
-        let log = self.decode_steps(&key, record.steps.as_deref())?;
+    /// What is unknown of a record. One that cannot be read is listed all the same, or it would hide all the others.
+    pub(crate) fn unknown(&self, key: Key, record: &Record) -> Unknown {
+        let read = self.decode_steps(&key, record.steps.as_deref());
         let held_because = (record.state == State::Held).then(|| record.hold_reason.clone().unwrap_or_default());
-        Ok(Unknown {
+        Unknown {
             generation: record.generation,
             step_seq: record.step_seq,
             since: record.unknown_for,
             held_because,
-            step: UnknownStep::of(&key, &log),
+            step: read.as_ref().ok().and_then(|log| UnknownStep::of(&key, log)),
+            unreadable: read.err().map(|error| error.to_string()),
             owner: record.owner.clone(),
             key,
-        })
+        }
     }
 }
 
@@ -70,16 +73,19 @@ impl Unknown {
             since: Duration::ZERO,
             held_because: Some(because),
             step: UnknownStep::of(&owner.key, log),
+            unreadable: None,
             owner: Some(owner.nonce.as_bytes().to_vec()),
         }
     }
 
-    /// Whether the record, with the step of it that is open, is still as it was when this was listed.
-    pub(crate) fn is_still(&self, record: &Record, open_step: Option<&str>) -> bool {
-        self.generation == record.generation
-            && self.owner == record.owner
-            && self.step_seq == record.step_seq
-            && self.step.as_ref().map(|step| step.name.as_str()) == open_step
+    /// Whether the record is still as it was when this was listed.
+    pub(crate) fn is_still(&self, record: &Record) -> bool {
+        self.generation == record.generation && self.owner == record.owner && self.step_seq == record.step_seq
+    }
+
+    /// Whether it speaks of the step of the record that is open.
+    pub(crate) fn speaks_of(&self, open_step: Option<&str>) -> bool {
+        self.step.as_ref().map(|step| step.name.as_str()) == open_step
     }
 }
 

@@ -79,7 +79,7 @@ mod cancel {
 mod seal {
     use crate::sealed;
 
-    leastlock_testkit::mount!(sealed: sealed_steps_and_answers_are_read_by_their_cipher_only);
+    leastlock_testkit::mount!(sealed: key_whose_steps_cannot_be_read_hides_no_other, sealed_steps_and_answers_are_read_by_their_cipher_only);
 }
 
 mod unknowns {

@@ -1,15 +1,20 @@
 //! Steps and answers that are sealed before they are stored.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chacha20poly1305::aead::{Aead, AeadCore, KeyInit, OsRng, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce};
 use leastlock_core::Statement;
 use leastlock_idempotency::cipher::Cipher;
-use leastlock_idempotency::phased::{External, Hold, Phased, PhasedBegin, PhasedSql};
+use leastlock_idempotency::phased::{
+    External, Hold, Inquiry, Phased, PhasedBegin, PhasedSql, Reconciler, Resolution, Resolved, UnknownStep, Verdict,
+};
 use leastlock_idempotency::response::BoxError;
 use leastlock_idempotency::{Error, Key};
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
+use serde_json::Value;
 
 use crate::payer::{Call, end_leases, fingerprint, key, tables};
 
@@ -55,6 +60,65 @@ async fn begin<DB: TestEngine + PhasedSql>(
     key: &Key,
 ) -> Result<PhasedBegin<DB, String>, Error> {
     phased.begin(&database.pool, key, &fingerprint("lamp")).await
+}
+
+/// Says that everything was done.
+struct Sure;
+
+impl Inquiry for Sure {
+    async fn ask(&self, _: &Key, _: &UnknownStep) -> Verdict<Value> {
+        Verdict::Done(Value::from("receipt"))
+    }
+}
+
+pub(crate) async fn key_whose_steps_cannot_be_read_hides_no_other<DB: TestEngine + PhasedSql>(
+    database: TestDatabase<DB>,
+) {
+    let (database, _bank) = tables(database).await;
+    let pool = &database.pool;
+    let sealed = Phased::builder().renewed(false).cipher(Arc::new(ChaCha([7; 32]))).build().unwrap();
+    let plain = Phased::builder().renewed(false).build().unwrap();
+    for (name, phased) in [("retired", &sealed), ("later", &plain), ("plain", &plain)] {
+        let key = key(&Call::new(name, "lamp"));
+        let PhasedBegin::First(mut run) = begin(phased, &database, &key).await.unwrap() else { panic!("a first") };
+        assert!(matches!(run.external::<String, _>("charge", Hold).await.unwrap(), External::Todo(_)));
+        assert!(matches!(run.external::<String, _>("charge", Hold).await.unwrap(), External::Held(_)));
+    }
+    // As a later version might write it.
+    let bytes = r#"{"steps":{}}"#;
+    let later = sql::<DB>(
+        "UPDATE leastlock_idempotency SET step_data = $1 WHERE idempotency_key = $2",
+        "UPDATE leastlock_idempotency SET step_data = ? WHERE idempotency_key = ?",
+    );
+    let later = Statement::new(later).bind(bytes.as_bytes()).bind("later");
+    later.execute::<DB>(&mut pool.acquire().await.unwrap()).await.unwrap();
+
+    let listed = plain.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
+    let mut names: Vec<_> = listed
+        .iter()
+        .map(|unknown| (unknown.key.as_str(), unknown.step.is_some(), unknown.unreadable.is_some()))
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, [("later", false, true), ("plain", true, false), ("retired", false, true)]);
+    let told = begin(&plain, &database, &key(&Call::new("retired", "lamp"))).await.unwrap();
+    assert!(matches!(told, PhasedBegin::Unknown(_)), "{told:?}");
+    // The double gives up at the first that it cannot read.
+    let all: Option<Vec<_>> = listed.iter().map(|unknown| unknown.step.as_ref()).collect();
+    assert!(all.is_none());
+
+    let reconciler = Reconciler::builder(plain.clone(), pool.clone(), Sure).older_than(Duration::ZERO).build().unwrap();
+    let summary = reconciler.once().await.unwrap();
+    assert_eq!((summary.asked, summary.resolved), (1, 1), "{summary:?}");
+
+    // What needs their steps is refused; what does not is in force.
+    for unknown in listed.iter().filter(|unknown| unknown.unreadable.is_some()) {
+        let not_done = plain.resolve(pool, unknown, Resolution::step_not_done(), "ops", "seen").await;
+        assert!(not_done.is_err(), "{not_done:?}");
+        let completed = Resolution::completed(&"by hand".to_owned()).unwrap();
+        assert_eq!(plain.resolve(pool, unknown, completed, "ops", "seen").await.unwrap(), Resolved::Applied);
+        let replay = begin(&plain, &database, &unknown.key).await.unwrap();
+        assert!(matches!(replay, PhasedBegin::Replay(answer) if answer == "by hand"));
+    }
 }
 
 pub(crate) async fn sealed_steps_and_answers_are_read_by_their_cipher_only<DB: TestEngine + PhasedSql>(
