@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::error::Error;
 use crate::phased::attempt::Attempt;
 use crate::phased::local::read;
-use crate::phased::log::{Call, Found, Kind, Log};
+use crate::phased::log::{At, Call, Found, Kind, Log};
 use crate::phased::owner::Ending;
 use crate::phased::policy::{Decision, Policy, Verdict};
 use crate::phased::provider_key::ProviderKey;
@@ -161,6 +161,10 @@ where
                         return run.hold_step(name, "its provider still does not know its outcome").await;
                     }
                     settings.pause(asked).await;
+                }
+                // It has to happen, one way or the other: an operator finds one. The step stays open, for a word about it.
+                Decision::Said(Verdict::Failed(_)) if matches!(at, At::Back(_)) => {
+                    return run.hold_step(name, "it is a compensation, and its provider has refused it").await;
                 }
                 Decision::Said(Verdict::NotDone) => run.record(|log| log.withdraw(at, call)).await?,
                 Decision::Said(Verdict::Failed(failure)) => {

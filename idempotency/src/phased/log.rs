@@ -27,7 +27,15 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn decode(stored: Option<&[u8]>) -> Result<Self, StepError> {
-        stored.map_or(Ok(Self::default()), serde_json::from_slice).map_err(|source| StepError::Unreadable { source })
+        let decoded: Result<Self, _> = stored.map_or(Ok(Self::default()), serde_json::from_slice);
+        let mut log = decoded.map_err(|source| StepError::Unreadable { source })?;
+        // Earlier versions recorded a compensation as refused for good. It has to happen, so it waits for an operator's word.
+        for undo in log.steps.iter_mut().filter_map(|step| step.undo.as_deref_mut()) {
+            if undo.progress == Progress::Failed {
+                undo.progress = Progress::Started;
+            }
+        }
+        Ok(log)
     }
 
     pub(crate) fn encode(&self, limit: usize) -> Result<Vec<u8>, StepError> {

@@ -31,7 +31,7 @@ pub enum Decision<T> {
 pub enum Verdict<T> {
     /// It took effect, and came to this.
     Done(T),
-    /// It was refused for good, and had no effect.
+    /// It was refused for good, and had no effect. A compensation has to have its effect: of one that was refused the key is held.
     Failed(Failure),
     /// It had no effect **and can have none any more**: the provider has not seen it, and would refuse it if it still arrived. The
     /// step is run again. A provider that merely has not seen it *yet* says [`StillUnknown`](Self::StillUnknown).

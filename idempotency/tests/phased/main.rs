@@ -91,6 +91,7 @@ mod unknowns {
         i16_silent_provider_is_called_within_the_limit_and_then_held,
         i16_call_that_never_left_says_nothing_of_an_earlier_one,
         attempts_without_an_effect_are_bounded_too_and_an_operator_begins_the_count_anew,
+        compensation_that_is_refused_is_held_and_finished_by_an_operator,
         policy_decides_what_is_done_about_the_unknown,
         call_that_was_never_sent_is_free_to_be_made,
         resolution_is_in_force_with_its_audit_or_not_at_all,

@@ -10,6 +10,7 @@ use leastlock_idempotency::phased::{
     Resolution, Resolved, RetryWithSameKey, Run, StepError, Unknown, UnknownStep, Verdict,
 };
 use leastlock_idempotency::{Error, Key};
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -174,6 +175,52 @@ pub(crate) async fn attempts_without_an_effect_are_bounded_too_and_an_operator_b
     let boundless = Phased::builder().max_attempts(u32::MAX).backoff(Backoff::new(Duration::ZERO, Duration::ZERO));
     let mut run = first(&boundless.build().unwrap(), &database, "k3").await;
     assert_eq!(calls(&mut run, false).await.0, 10);
+}
+
+pub(crate) async fn compensation_that_is_refused_is_held_and_finished_by_an_operator<DB: TestEngine + PhasedSql>(
+    database: TestDatabase<DB>,
+) {
+    let (database, _bank) = tables(database).await;
+    let pool = &database.pool;
+    let refused = || Reconcile(|_: ProviderKey| async { Verdict::<String>::failed(&"account closed").unwrap() });
+    let back = async |item: &str| {
+        let mut run = first(&phased(), &database, item).await;
+        let charge = run.external::<String, _>("charge", Hold).compensated_by("refund").await.unwrap();
+        if let External::Todo(attempt) = charge {
+            attempt.done("receipt".to_owned()).await.unwrap();
+        }
+        run.compensate("out of stock").await.unwrap();
+        run
+    };
+    let mut run = back("k1").await;
+    assert!(matches!(run.external::<String, _>("refund", refused()).await.unwrap(), External::Todo(_)));
+    let held = run.external::<String, _>("refund", refused()).await.unwrap();
+    let External::Held(unknown) = held else { panic!("it can neither be skipped nor be done: {held:?}") };
+    assert_eq!(unknown.step.as_ref().map(|step| step.name.as_str()), Some("refund"));
+    let by_transfer = Resolution::step_done(&"by transfer").unwrap();
+    assert_eq!(phased().resolve(pool, &unknown, by_transfer, "ops", "wired").await.unwrap(), Resolved::Applied);
+    first(&phased(), &database, "k1").await.complete("refunded".to_owned()).await.unwrap();
+
+    // The double: recorded as refused, as a step that has an alternative. It is read as what it is.
+    let mut run = back("k2").await;
+    assert!(matches!(run.external::<String, _>("refund", Hold).await.unwrap(), External::Todo(_)));
+    let double = run.complete("refunded".to_owned()).await;
+    assert!(matches!(double, Err(Error::Step { .. })), "{double:?}");
+    let read = "SELECT step_data FROM leastlock_idempotency WHERE idempotency_key = 'k2'";
+    let mut connection = pool.acquire().await.unwrap();
+    let steps = Statement::new(read).fetch_one::<DB>(&mut connection).await.unwrap().bytes(0).unwrap();
+    let steps = String::from_utf8(steps).unwrap().replace("\"started\"", "\"failed\"");
+    let write = sql::<DB>(
+        "UPDATE leastlock_idempotency SET step_data = $1 WHERE idempotency_key = $2",
+        "UPDATE leastlock_idempotency SET step_data = ? WHERE idempotency_key = ?",
+    );
+    let write = Statement::new(write).bind(steps.as_bytes()).bind("k2");
+    assert_eq!(write.execute::<DB>(&mut connection).await.unwrap(), 1);
+    drop(connection);
+    end_leases(&database).await;
+    let mut run = back("k2").await;
+    let held = run.external::<String, _>("refund", Hold).await.unwrap();
+    assert!(matches!(held, External::Held(_)), "{held:?}");
 }
 
 pub(crate) async fn i16_call_that_never_left_says_nothing_of_an_earlier_one<DB: TestEngine + PhasedSql>(
