@@ -106,7 +106,8 @@ pub enum Error {
         "another owner has taken the key over, so nothing was written; begin again with the same key to learn the outcome"
     )]
     Superseded,
-    /// The request's time is over, so the step did not start.
+    /// The request's time is over, so the step did not start: no call of it is unknown. (A step that was started before, and not heard
+    /// of again, is not called again either: its key is held.)
     #[error(
         "the request has expired, so the step did not start; compensate what was done and complete with that answer"
     )]

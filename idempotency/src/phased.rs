@@ -17,6 +17,10 @@
 //! # } }
 //!
 //! async fn pay(mut run: Run<Sqlite, String>, bank: Bank, cents: u32) -> Result<Result<String, Rejected>, Error> {
+//!     // An owner before has turned back, and may have died on its way.
+//!     if run.turned_back().is_some() {
+//!         return Ok(Ok(go_back(run).await?));
+//!     }
 //!     // In the database: effect and record commit together, or not at all.
 //!     if let Local::Todo(mut step) = run.local("reserve").compensated_by("unreserve").await? {
 //!         sqlx::query("UPDATE stock SET units = units - 1").execute(&mut **step.tx()).await.unwrap();
@@ -33,14 +37,21 @@
 //!         External::Failed(failure) => Err(failure),
 //!         External::Held(_) => return Ok(Err(Rejected::BeingLookedInto)),
 //!     };
-//!     if charge.is_err() {
-//!         run.compensate("the card was declined").await?;
-//!         if let Local::Todo(mut step) = run.local("unreserve").await? {
-//!             sqlx::query("UPDATE stock SET units = units + 1").execute(&mut **step.tx()).await.unwrap();
-//!             step.done(()).await?;
+//!     match charge {
+//!         Ok(receipt) => Ok(Ok(run.complete(receipt).await?)),
+//!         Err(_) => {
+//!             run.compensate("the card was declined").await?;
+//!             Ok(Ok(go_back(run).await?))
 //!         }
 //!     }
-//!     Ok(Ok(run.complete(charge.unwrap_or_else(|_| "declined".to_owned())).await?))
+//! }
+//!
+//! async fn go_back(mut run: Run<Sqlite, String>) -> Result<String, Error> {
+//!     if let Local::Todo(mut step) = run.local("unreserve").await? {
+//!         sqlx::query("UPDATE stock SET units = units + 1").execute(&mut **step.tx()).await.unwrap();
+//!         step.done(()).await?;
+//!     }
+//!     run.complete("declined".to_owned()).await
 //! }
 //!
 //! # #[tokio::main]

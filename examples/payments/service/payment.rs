@@ -64,6 +64,9 @@ impl<DB: Engine> Payments<DB> {
 
     /// Whoever takes the key over walks the same steps: those that are recorded answer at once with what they came to.
     async fn steps(&self, mut run: Run<DB, Answer>, customer: &str, order: &Order) -> Result<Told, BoxError> {
+        if let Some(reason) = run.turned_back().map(str::to_owned) {
+            return self.go_back(run, order, &reason).await;
+        }
         let key = run.key().clone();
         // The compensation is registered with the step, so that the key cannot be completed with the stock still taken.
         let reservation = match run.local("reserve").compensated_by("cancel").await? {
@@ -88,15 +91,20 @@ impl<DB: Engine> Payments<DB> {
             }
             Charged::No(reason) => {
                 run.compensate(&reason).await?;
-                if let Local::Todo(mut step) = run.local("cancel").await? {
-                    self.shop.cancel(step.tx(), order, &reason).await?;
-                    step.done(()).await?;
-                    self.shop.committed();
-                }
-                Ok(Told::First(run.complete(Answer::declined(order, &reason)?).await?))
+                self.go_back(run, order, &reason).await
             }
             Charged::Unknown => Ok(Told::Unknown),
         }
+    }
+
+    /// What this owner, or one before that died on its way, has turned back for is recorded.
+    async fn go_back(&self, mut run: Run<DB, Answer>, order: &Order, reason: &str) -> Result<Told, BoxError> {
+        if let Local::Todo(mut step) = run.local("cancel").await? {
+            self.shop.cancel(step.tx(), order, reason).await?;
+            step.done(()).await?;
+            self.shop.committed();
+        }
+        Ok(Told::First(run.complete(Answer::declined(order, reason)?).await?))
     }
 
     async fn charge_by_policy(&self, run: &mut Run<DB, Answer>, request: &ChargeRequest) -> Result<Charged, BoxError> {

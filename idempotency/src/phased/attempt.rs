@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::to_raw_value;
 
 use crate::error::Error;
-use crate::phased::external::{External, Failure};
+use crate::phased::external::Failure;
 use crate::phased::failpoint::failpoint;
 use crate::phased::log::{At, Call, Kind};
 use crate::phased::provider_key::ProviderKey;
@@ -34,14 +34,8 @@ pub struct Attempt<'r, DB: PhasedSql, R, T> {
 }
 
 impl<'r, DB: PhasedSql, R, T> Attempt<'r, DB, R, T> {
-    pub(crate) async fn start(
-        run: &'r mut Run<DB, R>,
-        call: Call<'_>,
-        at: At,
-        provider_key: ProviderKey,
-        attempts: u32,
-        follows_unknown: bool,
-    ) -> Result<External<'r, DB, R, T>, Error> {
+    /// Records the call as started. What [`new`](Self::new) makes may then be called.
+    pub(crate) async fn start(run: &mut Run<DB, R>, call: Call<'_>, at: At) -> Result<(), Error> {
         let mut log = run.log.clone();
         log.start(at, call);
         let steps = run.owner.settings.encode_steps(&run.owner.key, &log)?;
@@ -53,7 +47,18 @@ impl<'r, DB: PhasedSql, R, T> Attempt<'r, DB, R, T> {
             return Err(if expires { run.refused_start().await } else { run.owner.superseded() });
         }
         failpoint!("external-started");
-        Ok(External::Todo(Attempt {
+        Ok(())
+    }
+
+    pub(crate) fn new(
+        run: &'r mut Run<DB, R>,
+        call: Call<'_>,
+        at: At,
+        provider_key: ProviderKey,
+        attempts: u32,
+        follows_unknown: bool,
+    ) -> Self {
+        Self {
             run,
             at,
             name: call.name.to_owned(),
@@ -62,7 +67,7 @@ impl<'r, DB: PhasedSql, R, T> Attempt<'r, DB, R, T> {
             number: attempts.saturating_add(1),
             follows_unknown,
             result: PhantomData,
-        }))
+        }
     }
 
     /// The key to send to the provider: the same for every attempt at this step of this request.

@@ -14,8 +14,10 @@ impl<DB: PhasedSql, R> Run<DB, R> {
     /// [`next_compensation`](Self::next_compensation), by [`local`](Self::local) or [`external`](Self::external). They have the
     /// guarantees of every step: fenced, recorded, with a provider key of their own, and resumed after a crash.
     ///
-    /// Calling it again changes nothing: whoever takes the key over walks the same steps, comes to the one that failed, and
-    /// calls it as the owner before did.
+    /// Calling it again changes nothing. Whoever takes the key over looks at [`turned_back`](Self::turned_back) **first**, and goes on
+    /// with the compensations: walking the steps again it would meet those that are recorded, but not what led back if that is not
+    /// (an expired request, a choice of the program's); the step that did not start is then refused with
+    /// [`StepError::RunsBack`](crate::phased::StepError::RunsBack).
     ///
     /// # Errors
     /// [`Error::Step`] while the outcome of a step is unknown: it may have to be compensated. [`Error::Superseded`] if the key
@@ -42,7 +44,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
         self.log.next_compensation()
     }
 
-    /// Why the run was turned back, if it was: by this owner or one before.
+    /// Why the run was turned back, if it was: by this owner or one before. The first thing to look at.
     #[must_use]
     pub fn turned_back(&self) -> Option<&str> {
         self.log.turned_back()

@@ -140,7 +140,8 @@ where
                 }
                 Found::Todo { at, attempts, recent } => {
                     settings.pause(recent).await;
-                    return Attempt::start(run, call, at, key, attempts, false).await;
+                    Attempt::<DB, R, T>::start(run, call, at).await?;
+                    return Ok(External::Todo(Attempt::new(run, call, at, key, attempts, false)));
                 }
                 Found::Open { at, attempts, recent } => (at, attempts, recent),
             };
@@ -153,7 +154,15 @@ where
                 }
                 Decision::Repeat => {
                     settings.pause(recent).await;
-                    return Attempt::start(run, call, at, key, attempts, true).await;
+                    match Attempt::<DB, R, T>::start(run, call, at).await {
+                        Ok(()) => return Ok(External::Todo(Attempt::new(run, call, at, key, attempts, true))),
+                        // It did start, long ago: nothing may go back past it while nobody knows what came of it.
+                        Err(Error::RequestExpired) => {
+                            let because = "the request has expired, and what became of the call is unknown";
+                            return run.hold_step(name, because).await;
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
                 Decision::Said(Verdict::StillUnknown) => {
                     asked += 1;

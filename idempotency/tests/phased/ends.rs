@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use leastlock_idempotency::phased::{
-    External, Failure, Hold, Phased, PhasedBegin, PhasedSql, ProviderKey, Reconcile, Run, StepError, Verdict,
+    External, Failure, Hold, Phased, PhasedBegin, PhasedSql, ProviderKey, Reconcile, Resolution, Resolved,
+    RetryWithSameKey, Run, StepError, Verdict,
 };
 use leastlock_idempotency::{Begin, BeginIn, Error, HttpResponse, Keys};
 use leastlock_testkit::{TestDatabase, TestEngine};
@@ -55,23 +56,90 @@ pub(crate) async fn end_that_would_forget_an_effect_is_refused<DB: TestEngine + 
     assert!(matches!(refused(run.release().await.unwrap_err()), StepError::EffectsRemain { .. }));
 }
 
+/// For a request that expires.
+async fn begin_within_an_hour<DB: TestEngine + PhasedSql>(database: &TestDatabase<DB>, name: &str) -> Run<DB, String> {
+    let (key, hour) = (key(&Call::new(name, "lamp")), Duration::from_hours(1));
+    let begun = phased().begin_within(&database.pool, &key, &fingerprint("lamp"), hour).await.unwrap();
+    let PhasedBegin::First(run) = begun else { panic!("a first: {begun:?}") };
+    run
+}
+
+async fn expire<DB: TestEngine>(database: &TestDatabase<DB>) {
+    database.execute("UPDATE leastlock_idempotency SET start_by = created_at").await;
+}
+
+pub(crate) async fn request_that_expires_with_a_call_unknown_is_held_and_not_said_to_have_not_started<
+    DB: TestEngine + PhasedSql,
+>(
+    database: TestDatabase<DB>,
+) {
+    let (database, bank) = tables(database).await;
+    let mut run = begin_within_an_hour(&database, "k1").await;
+    let External::Todo(attempt) = run.external::<u32, _>("charge", RetryWithSameKey).await.unwrap() else {
+        panic!("in time");
+    };
+    bank.charge(attempt.provider_key().as_str(), "k1", Manner::ChargesInSilence).await;
+    attempt.unknown();
+    expire(&database).await;
+    let held = run.external::<u32, _>("charge", RetryWithSameKey).await;
+    let Ok(External::Held(unknown)) = held else { panic!("it has charged, and may not be called again: {held:?}") };
+    assert!(unknown.held_because.as_ref().is_some_and(|because| because.contains("expired")), "{unknown:?}");
+    assert_eq!(unknown.step.as_ref().map(|step| step.name.as_str()), Some("charge"));
+
+    // Once it is known not to be done, it has not started and goes back; the double is told so while nobody knows.
+    let resolution = Resolution::step_not_done();
+    let resolved = phased().resolve(&database.pool, &unknown, resolution, "ops", "seen").await.unwrap();
+    assert_eq!(resolved, Resolved::Applied);
+    let mut run = first(&phased(), &database, "k1").await;
+    let known = run.external::<u32, _>("charge", RetryWithSameKey).await;
+    assert!(matches!(known, Err(Error::RequestExpired)), "{known:?}");
+    run.compensate("expired").await.unwrap();
+    run.complete("expired".to_owned()).await.unwrap();
+}
+
+pub(crate) async fn owner_that_died_on_its_way_back_is_followed_by_one_that_goes_on<DB: TestEngine + PhasedSql>(
+    database: TestDatabase<DB>,
+) {
+    let (database, _bank) = tables(database).await;
+    let mut run = begin_within_an_hour(&database, "k1").await;
+    note(&mut run, "reserve", Some("unreserve")).await.unwrap();
+    note(&mut run, "label", Some("void-label")).await.unwrap();
+    expire(&database).await;
+    assert!(matches!(run.external::<u32, _>("charge", Hold).await, Err(Error::RequestExpired)));
+    run.compensate("expired").await.unwrap();
+    note(&mut run, "void-label", None).await.unwrap();
+    drop(run);
+    end_leases(&database).await;
+
+    // The double walks the steps again, and waits for the error that led back: it never comes.
+    let mut run = first(&phased(), &database, "k1").await;
+    note(&mut run, "reserve", Some("unreserve")).await.unwrap();
+    note(&mut run, "label", Some("void-label")).await.unwrap();
+    let walked = run.external::<u32, _>("charge", Hold).await;
+    assert!(matches!(walked, Err(Error::Step { source: StepError::RunsBack { .. } })), "{walked:?}");
+    drop(run);
+    end_leases(&database).await;
+
+    let mut run = first(&phased(), &database, "k1").await;
+    assert_eq!(run.turned_back(), Some("expired"));
+    while let Some(step) = run.next_compensation().map(str::to_owned) {
+        assert_eq!(step, "unreserve", "what is undone is not undone again");
+        note(&mut run, &step, None).await.unwrap();
+    }
+    run.complete("expired".to_owned()).await.unwrap();
+    assert_eq!(effects(&database).await, 4);
+}
+
 pub(crate) async fn request_that_has_expired_starts_no_step_and_still_goes_back<DB: TestEngine + PhasedSql>(
     database: TestDatabase<DB>,
 ) {
-    async fn begin<DB: TestEngine + PhasedSql>(database: &TestDatabase<DB>, name: &str) -> Run<DB, String> {
-        let (key, hour) = (key(&Call::new(name, "lamp")), Duration::from_hours(1));
-        let begun = phased().begin_within(&database.pool, &key, &fingerprint("lamp"), hour).await.unwrap();
-        let PhasedBegin::First(run) = begun else { panic!("a first: {begun:?}") };
-        run
-    }
     let (database, _bank) = tables(database).await;
-    let expire = "UPDATE leastlock_idempotency SET start_by = created_at";
-    let mut run = begin(&database, "k1").await;
+    let mut run = begin_within_an_hour(&database, "k1").await;
     note(&mut run, "reserve", Some("unreserve")).await.unwrap();
     let External::Todo(attempt) = run.external::<u32, _>("charge", Hold).compensated_by("refund").await.unwrap() else {
         panic!("in time");
     };
-    database.execute(expire).await;
+    expire(&database).await;
     attempt.done(42).await.unwrap();
     let late = [run.external::<u32, _>("ship", Hold).await.err(), note(&mut run, "label", None).await.err()];
     assert!(late.iter().all(|error| matches!(error, Some(Error::RequestExpired))), "{late:?}");
