@@ -110,6 +110,7 @@
 
 mod attempt;
 mod begin;
+mod bounded;
 mod compensation;
 mod external;
 mod failpoint;

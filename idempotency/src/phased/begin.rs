@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
 use crate::keys::busy_by_name;
+use crate::phased::bounded::bounded;
 use crate::phased::failpoint::failpoint;
 use crate::phased::owner::{Nonce, Owner};
 use crate::phased::record::{Record, State, millis};
@@ -65,7 +66,8 @@ impl Phased {
     /// owner.
     ///
     /// # Errors
-    /// [`Error::is_retryable`] says whether asking again can help. [`Error::CommittedWithoutAnswer`] if the transactional mode
+    /// [`Error::is_retryable`] says whether asking again can help. [`Error::NoAnswer`] if the database stays silent, after 10 s and the
+    /// `call_limit` at most. [`Error::CommittedWithoutAnswer`] if the transactional mode
     /// claimed this key and committed without an answer.
     ///
     /// # Cancel safety
@@ -113,7 +115,7 @@ impl Phased {
         let give_up = Instant::now() + PATIENCE;
         let mut attempt = 0;
         loop {
-            match claim.attempt().await {
+            match bounded(self.call_limit, claim.attempt()).await {
                 // Another transaction has the record locked: a unit of the transactional mode, or a step that commits.
                 Err(Error::Database { class: ErrorClass::LockTimeout, .. }) => {
                     return Ok(PhasedBegin::InFlight { retry_after: self.retry_after });

@@ -13,6 +13,7 @@ use sqlx::Transaction;
 use crate::claim::Limits;
 use crate::error::Error;
 use crate::own_transaction::OwnTransaction;
+use crate::phased::bounded::{bounded, bounded_commit};
 use crate::phased::failpoint::failpoint;
 use crate::phased::log::{At, Call, Found, Kind, Log};
 use crate::phased::owner::Ending;
@@ -115,14 +116,18 @@ impl<'r, DB: PhasedSql, R, T: Serialize + DeserializeOwned> LocalCall<'r, DB, R,
         let settings = &run.owner.settings;
         let deadline = Instant::now() + settings.statement_limit();
         let limits = Limits { retention: settings.retention, idle: settings.lease, joins: false, deadline };
-        let mut tx = DB::begin(&run.owner.pool, &limits).await.map_err(Error::database::<DB>)?;
-        if run.expires && matches!(at, At::Forward(_)) {
-            let check = run.owner.fence(Statement::new(DB::MAY_START));
-            if check.fetch_optional::<DB>(&mut tx).await.map_err(Error::database::<DB>)?.is_none() {
-                drop(tx);
-                return Err(run.refused_start().await);
+        let begin = async {
+            let mut tx = DB::begin(&run.owner.pool, &limits).await.map_err(Error::database::<DB>)?;
+            if !run.expires || matches!(at, At::Back(_)) {
+                return Ok(Some(tx));
             }
-        }
+            let check = run.owner.fence(Statement::new(DB::MAY_START));
+            let may = check.fetch_optional::<DB>(&mut tx).await.map_err(Error::database::<DB>)?.is_some();
+            Ok(may.then_some(tx))
+        };
+        let Some(tx) = bounded(settings.call_limit, begin).await? else {
+            return Err(run.refused_start().await);
+        };
         failpoint!("local-begun");
         let (name, undo) = (name.to_owned(), undo.map(str::to_owned));
         Ok(Local::Todo(LocalStep { run, tx, at, name, undo, result: PhantomData }))
@@ -159,14 +164,18 @@ impl<DB: PhasedSql, R, T: Serialize> LocalStep<'_, DB, R, T> {
         );
         let steps = run.owner.settings.encode_steps(&run.owner.key, &log)?;
         failpoint!("local-record");
-        DB::prove(&mut tx).await.map_err(Error::proof::<DB>)?;
-        if run.save_statement(DB::SAVE, &steps, &log).execute::<DB>(&mut tx).await.map_err(Error::database::<DB>)? == 0
-        {
+        let save = run.save_statement(DB::SAVE, &steps, &log);
+        let record = async {
+            DB::prove(&mut tx).await.map_err(Error::proof::<DB>)?;
+            save.execute::<DB>(&mut tx).await.map_err(Error::database::<DB>)
+        };
+        let limit = run.owner.settings.call_limit;
+        if bounded(limit, record).await? == 0 {
             return Err(run.owner.superseded());
         }
         failpoint!("local-recorded");
         run.unsure = true;
-        let committed = tx.commit().await;
+        let committed = bounded_commit(limit, tx.commit()).await;
         failpoint!("local-committed");
         match committed.map_err(Error::commit::<DB>) {
             Ok(()) => {}

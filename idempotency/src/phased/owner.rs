@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::key::Key;
+use crate::phased::bounded::bounded;
 use crate::phased::record::{Record, State, millis};
 use crate::phased::settings::Phased;
 use crate::phased::sql::PhasedSql;
@@ -94,7 +95,7 @@ impl<DB: PhasedSql> Owner<DB> {
     pub(crate) async fn renew_once(&self) -> Result<bool, Error> {
         let sent = Instant::now();
         let renew = self.fence(Statement::new(DB::RENEW).bind(self.lease_ms()));
-        let renewed = self.bounded(self.settings.lease / 6, self.execute(renew)).await? == 1;
+        let renewed = bounded(self.settings.lease / 6, self.execute(renew)).await? == 1;
         if renewed {
             self.confirmed(sent);
         }
@@ -109,7 +110,7 @@ impl<DB: PhasedSql> Owner<DB> {
         let mut attempt = 0;
         loop {
             let sent = Instant::now();
-            match self.bounded(self.settings.statement_limit(), self.execute(statement.clone())).await {
+            match bounded(self.settings.statement_limit(), self.execute(statement.clone())).await {
                 Ok(0) if attempt == 0 => return Ok(Ending::Refused),
                 Ok(0) => return Ok(Ending::MayHaveLanded),
                 Ok(_) => {
@@ -153,16 +154,12 @@ impl<DB: PhasedSql> Owner<DB> {
             let mut connection = self.pool.acquire().await.map_err(Error::database::<DB>)?;
             Record::read::<DB>(&mut connection, &self.key).await.map_err(Error::database::<DB>)
         };
-        self.bounded(self.settings.statement_limit(), read).await
+        bounded(self.settings.statement_limit(), read).await
     }
 
     async fn execute(&self, statement: Statement<'_>) -> Result<u64, Error> {
         let mut connection = self.pool.acquire().await.map_err(Error::database::<DB>)?;
         statement.execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)
-    }
-
-    async fn bounded<T>(&self, limit: Duration, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        tokio::time::timeout(limit, work).await.unwrap_or(Err(Error::NoAnswer { limit }))
     }
 
     fn deadline(&self) -> Instant {

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Error;
 use crate::key::Key;
 use crate::keys::SettingError;
+use crate::phased::bounded::bounded;
 use crate::phased::policy::Verdict;
 use crate::phased::record::millis;
 use crate::phased::resolve::{Resolution, Resolved};
@@ -187,11 +188,14 @@ impl<DB: PhasedSql, I: Inquiry> Reconciler<DB, I> {
 
     async fn candidates(&self) -> Result<Vec<(Unknown, u32)>, Error> {
         let database = |source| Error::database::<DB>(source);
-        let mut connection = self.pool.acquire().await.map_err(database)?;
         let age = millis(self.settings.older_than);
         let askable = Statement::new(DB::ASKABLE).bind(age).bind(age);
         let askable = askable.bind(i64::from(self.settings.max_asks)).bind(i64::from(self.settings.batch));
-        let rows = askable.fetch_all::<DB>(&mut connection).await.map_err(database)?;
+        let fetch = async {
+            let mut connection = self.pool.acquire().await.map_err(database)?;
+            askable.fetch_all::<DB>(&mut connection).await.map_err(database)
+        };
+        let rows = bounded(self.phased.call_limit, fetch).await?;
         let candidate = |row| {
             let asks = u32::try_from(leastlock_core::Row::int(row, 16).map_err(database)?).unwrap_or(u32::MAX);
             Ok((self.phased.unknown_of::<DB>(row)?, asks))
@@ -200,13 +204,16 @@ impl<DB: PhasedSql, I: Inquiry> Reconciler<DB, I> {
     }
 
     async fn take(&self, unknown: &Unknown, asks: u32) -> Result<bool, Error> {
-        let mut connection = self.pool.acquire().await.map_err(Error::database::<DB>)?;
         let ask = Statement::new(DB::ASK)
             .bind(millis(self.settings.backoff.ceiling(asks)))
             .bind(unknown.key.scope().as_str())
             .bind(unknown.key.as_str())
             .bind(unknown.generation);
-        Ok(ask.execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)? == 1)
+        let execute = async {
+            let mut connection = self.pool.acquire().await.map_err(Error::database::<DB>)?;
+            ask.execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)
+        };
+        Ok(bounded(self.phased.call_limit, execute).await? == 1)
     }
 
     /// `None` if the provider said nothing definite.

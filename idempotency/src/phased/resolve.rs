@@ -5,10 +5,11 @@ use std::time::Duration;
 use leastlock_core::{Statement, begin, commit};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use sqlx::Pool;
+use sqlx::{Pool, Transaction};
 
 use crate::error::Error;
 use crate::key::{Key, Scope};
+use crate::phased::bounded::{bounded, bounded_commit};
 use crate::phased::external::Failure;
 use crate::phased::failpoint::failpoint;
 use crate::phased::log::{FoundOut, Log};
@@ -133,10 +134,13 @@ impl Phased {
         older_than: Duration,
         limit: u32,
     ) -> Result<Vec<Unknown>, Error> {
-        let mut connection = pool.acquire().await.map_err(Error::database::<DB>)?;
         let age = millis(older_than);
-        let list = Statement::new(DB::UNKNOWN).bind(age).bind(age).bind(i64::from(limit));
-        let rows = list.fetch_all::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
+        let list = async {
+            let mut connection = pool.acquire().await.map_err(Error::database::<DB>)?;
+            let list = Statement::new(DB::UNKNOWN).bind(age).bind(age).bind(i64::from(limit));
+            list.fetch_all::<DB>(&mut connection).await.map_err(Error::database::<DB>)
+        };
+        let rows = bounded(self.call_limit, list).await?;
         rows.iter().map(|row| self.unknown_of(row)).collect()
     }
 
@@ -146,7 +150,8 @@ impl Phased {
     ///
     /// # Errors
     /// [`Error::Step`] if the resolution speaks of an unknown step and there is none, or says of a compensation that it failed.
-    /// [`Error::Unaccounted`] if `by` or `reason` is empty, or longer than 255 and 4,000 bytes.
+    /// [`Error::NoAnswer`] if the database stays silent for `call_limit`: nothing was resolved. [`Error::CommitUnknown`] if it does so at the
+    /// commit: list the key again. [`Error::Unaccounted`] if `by` or `reason` is empty, or longer than 255 and 4,000 bytes.
     ///
     /// # Cancel safety
     /// Dropped half-way, the resolution is in force with its audit, or neither is.
@@ -163,12 +168,26 @@ impl Phased {
                 return Err(Error::Unaccounted);
             }
         }
+        let written = self.write_resolution::<DB>(pool, unknown, resolution, (by, reason));
+        let Some(tx) = bounded(self.call_limit, written).await? else { return Ok(Resolved::Changed) };
+        bounded_commit(self.call_limit, commit(tx)).await.map_err(Error::commit::<DB>)?;
+        Ok(Resolved::Applied)
+    }
+
+    /// The resolution with its audit, in a transaction to be committed; `None` if the key has changed.
+    async fn write_resolution<DB: PhasedSql>(
+        &self,
+        pool: &Pool<DB>,
+        unknown: &Unknown,
+        resolution: Resolution,
+        (by, reason): (&str, &str),
+    ) -> Result<Option<Transaction<'static, DB>>, Error> {
         let database = |source| Error::database::<DB>(source);
         let key = &unknown.key;
         let mut tx = begin(pool).await.map_err(database)?;
         let lock = Statement::new(DB::LOCK).bind(key.scope().as_str()).bind(key.as_str());
         let Some(row) = lock.fetch_optional::<DB>(&mut tx).await.map_err(database)? else {
-            return Ok(Resolved::Changed);
+            return Ok(None);
         };
         let record = Record::of(&row).map_err(database)?;
         let is_unknown = match record.state {
@@ -177,7 +196,7 @@ impl Phased {
             State::Completed | State::Unanswered => false,
         };
         if !is_unknown || !unknown.is_still(&record) {
-            return Ok(Resolved::Changed);
+            return Ok(None);
         }
         let outcome = resolution.name();
         let mut log = match self.decode_steps(key, record.steps.as_deref()) {
@@ -188,11 +207,11 @@ impl Phased {
         };
         let step = log.open_step().map(|(_, name, _)| name.to_owned());
         if unknown.unreadable.is_none() && !unknown.speaks_of(step.as_deref()) {
-            return Ok(Resolved::Changed);
+            return Ok(None);
         }
         let changed = self.apply::<DB>(&mut tx, key, record.generation, &mut log, resolution).await?;
         if changed == 0 {
-            return Ok(Resolved::Changed);
+            return Ok(None);
         }
         failpoint!("resolve-audit");
         let audit = Statement::new(DB::AUDIT)
@@ -204,8 +223,7 @@ impl Phased {
             .bind(by)
             .bind(reason);
         audit.execute::<DB>(&mut tx).await.map_err(database)?;
-        commit(tx).await.map_err(Error::commit::<DB>)?;
-        Ok(Resolved::Applied)
+        Ok(Some(tx))
     }
 
     async fn apply<DB: PhasedSql>(

@@ -16,6 +16,7 @@ use crate::keys::SettingError;
 /// | `renewed` | yes | whether a task renews the lease, every third of it, as long as the [`Run`](crate::phased::Run) exists |
 /// | `retention` | 24 h | how long an answer is replayed, from its completion |
 /// | `retry_after` | 1 s | the most that `InFlight` advises |
+/// | `call_limit` | 15 s | how long a claim, a statement or commit of a local step, a listing or a resolution may stay unanswered |
 /// | `max_attempts` | 5 | how often an external step is called, or its provider asked, before the key is held; an operator's resolution begins the count anew |
 /// | `backoff` | 100 ms to 10 s | the pauses in between, with full jitter |
 /// | `max_steps` | 64 | steps of a run |
@@ -28,6 +29,7 @@ pub struct Phased {
     pub(crate) renewed: bool,
     pub(crate) retention: Duration,
     pub(crate) retry_after: Duration,
+    pub(crate) call_limit: Duration,
     pub(crate) max_attempts: u32,
     pub(crate) backoff: Backoff,
     pub(crate) max_steps: usize,
@@ -43,6 +45,7 @@ impl Default for Phased {
             renewed: true,
             retention: Duration::from_hours(24),
             retry_after: Duration::from_secs(1),
+            call_limit: Duration::from_secs(15),
             max_attempts: 5,
             backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(10)),
             max_steps: 64,
@@ -121,6 +124,15 @@ impl PhasedBuilder {
         self
     }
 
+    /// How long a call of the database may stay unanswered before it is given up as [`Error::NoAnswer`](crate::Error::NoAnswer)
+    /// (default: 15 s): a claim, the library's statements in a local step and its commit, a listing, a resolution. More than
+    /// the waits that the engine bounds by itself: SQLite's `busy_timeout`, and one second for a lock. What keeps a lease is
+    /// bounded by that.
+    pub fn call_limit(mut self, call_limit: Duration) -> Self {
+        self.phased.call_limit = call_limit;
+        self
+    }
+
     /// How often an external step is called, or its provider asked, before the key is held (default: 5; 0 counts as 1).
     pub fn max_attempts(mut self, max_attempts: u32) -> Self {
         self.phased.max_attempts = max_attempts.max(1);
@@ -168,6 +180,7 @@ impl PhasedBuilder {
             ("lease", self.phased.lease, Duration::from_millis(100), day),
             ("retention", self.phased.retention, Duration::from_millis(1), 3660 * day),
             ("retry_after", self.phased.retry_after, Duration::from_millis(1), day),
+            ("call_limit", self.phased.call_limit, Duration::from_millis(100), day),
         ] {
             if value < least || value > most {
                 return Err(SettingError { setting, most });

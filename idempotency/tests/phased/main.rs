@@ -115,6 +115,7 @@ mod replies {
 
     leastlock_testkit::mount!(
         lost on postgres: claim_whose_reply_was_lost_is_found_to_be_ones_own,
+        silent_database_holds_nobody_beyond_the_limit,
         step_whose_commit_was_not_answered_is_settled_by_the_record,
         write_whose_reply_was_lost_is_repeated_and_recognised,
         claimant_that_waited_sees_the_step_that_was_committed_meanwhile
