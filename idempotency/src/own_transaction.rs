@@ -21,17 +21,11 @@ impl<DB: IdempotencySql> OwnTransaction<DB> {
     }
 
     pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
-        match self.tx.take() {
-            Some(tx) => DB::commit(tx).await,
-            None => Ok(()),
-        }
+        DB::commit(&mut self.tx).await
     }
 
     pub(crate) async fn roll_back(mut self) -> Result<(), sqlx::Error> {
-        match self.tx.take() {
-            Some(tx) => DB::roll_back(tx).await,
-            None => Ok(()),
-        }
+        DB::roll_back(&mut self.tx).await
     }
 }
 

@@ -41,11 +41,11 @@ pub trait IdempotencySql: Dialect {
     /// by itself. Right before a record is written.
     fn prove(connection: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Commits a unit.
-    fn commit(tx: Transaction<'static, Self>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Commits a unit, and takes it out once it has: what is left in there when this fails, or is dropped, is abandoned.
+    fn commit(tx: &mut Option<Transaction<'static, Self>>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Rolls a unit back.
-    fn roll_back(tx: Transaction<'static, Self>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Rolls a unit back, as [`commit`](Self::commit).
+    fn roll_back(tx: &mut Option<Transaction<'static, Self>>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Rolls back a unit that was dropped, when there is nobody to wait for it.
     fn abandon(tx: Transaction<'static, Self>);
@@ -78,12 +78,18 @@ macro_rules! transaction_methods {
     () => {
         const NEEDS_SAVEPOINT: bool = true;
 
-        async fn commit(tx: sqlx::Transaction<'static, Self>) -> Result<(), sqlx::Error> {
-            tx.commit().await
+        async fn commit(tx: &mut Option<sqlx::Transaction<'static, Self>>) -> Result<(), sqlx::Error> {
+            match tx.take() {
+                Some(tx) => tx.commit().await,
+                None => Ok(()),
+            }
         }
 
-        async fn roll_back(tx: sqlx::Transaction<'static, Self>) -> Result<(), sqlx::Error> {
-            tx.rollback().await
+        async fn roll_back(tx: &mut Option<sqlx::Transaction<'static, Self>>) -> Result<(), sqlx::Error> {
+            match tx.take() {
+                Some(tx) => tx.rollback().await,
+                None => Ok(()),
+            }
         }
 
         async fn outlives_lock_timeout(_: &mut Self::Connection) -> Result<bool, sqlx::Error> {

@@ -48,12 +48,15 @@ impl IdempotencySql for MySql {
     }
 
     /// In one message. sqlx then goes on counting the transaction as open, until the drop has it send a `ROLLBACK` of nothing.
-    async fn commit(mut tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
-        sqlx::raw_sql(COMMIT).execute(&mut *tx).await.map(|_| ())
+    ///
+    /// A message that fails, or is given up, at one of its statements has not run those behind it: the connection's idle bound is
+    /// then put back by [`abandon`](Self::abandon).
+    async fn commit(tx: &mut Option<Transaction<'static, Self>>) -> Result<(), sqlx::Error> {
+        end(COMMIT, tx).await
     }
 
-    async fn roll_back(mut tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
-        sqlx::raw_sql(ROLL_BACK).execute(&mut *tx).await.map(|_| ())
+    async fn roll_back(tx: &mut Option<Transaction<'static, Self>>) -> Result<(), sqlx::Error> {
+        end(ROLL_BACK, tx).await
     }
 
     /// In a task, so that the connection's idle bound is put back before the pool lends it again.
@@ -119,4 +122,12 @@ impl IdempotencySql for MySql {
         }
         Ok(deleted)
     }
+}
+
+async fn end(message: &'static str, slot: &mut Option<Transaction<'static, MySql>>) -> Result<(), sqlx::Error> {
+    if let Some(tx) = slot {
+        sqlx::raw_sql(message).execute(&mut **tx).await?;
+        *slot = None;
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leastlock_idempotency::{Begin, Error, Keys, OnDuplicate};
+use leastlock_idempotency::{Begin, Error, IdempotencySql, Keys, OnDuplicate};
 use leastlock_testkit::TestDatabase;
 use sqlx::mysql::MySqlPoolOptions;
 
@@ -22,6 +22,8 @@ enum Ending {
     Cancelled,
     /// An answer over the limit: `complete` fails.
     Failed,
+    /// The transaction is gone: `complete` fails before its commit.
+    Ended,
 }
 
 /// MariaDB bounds idling by the connection, which goes back to a pool.
@@ -47,11 +49,19 @@ pub(crate) async fn idle_bound_of_a_unit_is_put_back_however_it_ends(database: T
         Ending::InFlight,
         Ending::Cancelled,
         Ending::Failed,
+        Ending::Ended,
     ] {
         end(&pool, ending).await;
         assert_eq!(settings().await, (77, 33), "{ending:?}");
     }
     owner.release().await.unwrap();
+
+    // The transaction ends between its last statement and its commit: that fails, and what it has not put back is put back after.
+    let begin = "SET @leastlock_idle = @@idle_transaction_timeout, idle_transaction_timeout = 10; START TRANSACTION";
+    let mut slot = Some(pool.begin_with(begin).await.unwrap());
+    assert!(sqlx::MySql::commit(&mut slot).await.is_err(), "its savepoint is gone");
+    sqlx::MySql::abandon(slot.take().expect("a commit that failed leaves it to be abandoned"));
+    assert_eq!(settings().await, (77, 33));
 
     // The double: set for a transaction, and left behind.
     let careless = "SET idle_transaction_timeout = 10; START TRANSACTION";
@@ -69,7 +79,7 @@ async fn end(pool: &sqlx::Pool<sqlx::MySql>, ending: Ending) {
         Ending::Completed | Ending::Replayed => ("k1", "lamp"),
         Ending::Mismatched => ("k1", "rug"),
         Ending::InFlight | Ending::Cancelled => ("taken", "lamp"),
-        Ending::Released | Ending::Dropped | Ending::Failed => ("other", "lamp"),
+        Ending::Released | Ending::Dropped | Ending::Failed | Ending::Ended => ("other", "lamp"),
     };
     let (key, fingerprint) = (key(&Call::new(name, payload)), fingerprint(payload));
     let begun = keys.begin::<_, String>(pool, &key, &fingerprint);
@@ -87,6 +97,11 @@ async fn end(pool: &sqlx::Pool<sqlx::MySql>, ending: Ending) {
         (Ending::Failed, Begin::First(unit)) => {
             let failed = unit.complete("more than five bytes".to_owned()).await;
             assert!(matches!(failed, Err(Error::ResponseTooLarge { .. })), "{failed:?}");
+        }
+        (Ending::Ended, Begin::First(mut unit)) => {
+            sqlx::raw_sql("ROLLBACK").execute(&mut **unit.tx()).await.unwrap();
+            let ended = unit.complete("abc".to_owned()).await;
+            assert!(matches!(ended, Err(Error::TransactionEnded { .. })), "{ended:?}");
         }
         (Ending::Released, Begin::First(unit)) => unit.release().await.unwrap(),
         (Ending::Dropped, Begin::First(unit)) => drop(unit),
