@@ -110,7 +110,8 @@ impl Phased {
         // One nonce for all tries: a claim whose reply was lost finds itself the owner.
         let nonce = Nonce::random()?;
         let start_ms = start_within.map(millis);
-        let mut claim = Claim { phased: self, pool, key, fingerprint, nonce, start_ms, takes_over: false };
+        let (first_sent, took_over) = (Instant::now(), None);
+        let mut claim = Claim { phased: self, pool, key, fingerprint, nonce, start_ms, first_sent, took_over };
         let backoff = Backoff::default();
         let give_up = Instant::now() + PATIENCE;
         let mut attempt = 0;
@@ -138,8 +139,11 @@ struct Claim<'a, DB: PhasedSql> {
     fingerprint: &'a Fingerprint,
     nonce: Nonce,
     start_ms: Option<i64>,
-    /// Whether it has tried to take a dead owner's key over.
-    takes_over: bool,
+    /// Before its first statement: whichever of them it was that claimed the key, and was not answered, the lease runs from then on.
+    first_sent: Instant,
+    /// The generation that it has tried to take over from a dead owner. The try may have lost, to a release say, and a fresh claim
+    /// won.
+    took_over: Option<i64>,
 }
 
 impl<DB: PhasedSql> Claim<'_, DB> {
@@ -157,9 +161,11 @@ impl<DB: PhasedSql> Claim<'_, DB> {
             // Deleted in between.
             let Some(record) = record else { continue };
             if self.is_mine(&record) {
-                return Ok(PhasedBegin::First(self.run(record.generation, sent, Some(&record))?));
+                return Ok(PhasedBegin::First(self.run(record.generation, self.first_sent, Some(&record))?));
             }
             if record.expired {
+                // It is completed, so no try to take it over has won.
+                self.took_over = None;
                 if self.reclaim(&mut connection).await.map_err(database)? {
                     failpoint!("claimed");
                     let generation = record.generation + 1;
@@ -175,7 +181,7 @@ impl<DB: PhasedSql> Claim<'_, DB> {
                 Judged::Abandoned(record) => {
                     // What cannot be read is left to somebody who can.
                     self.phased.decode_steps(self.key, record.steps.as_deref())?;
-                    self.takes_over = true;
+                    self.took_over = Some(record.generation + 1);
                     if self.take_over(&mut connection, &record).await.map_err(database)? {
                         failpoint!("taken-over");
                         // The owner before may have recorded a step since that record was read. Now it cannot any more.
@@ -215,7 +221,7 @@ impl<DB: PhasedSql> Claim<'_, DB> {
         let owner = Owner::new(self.pool.clone(), self.key.clone(), generation, self.nonce, settings, sent);
         let steps = taken.and_then(|record| record.steps.as_deref());
         let log = self.phased.decode_steps(self.key, steps)?;
-        let resumed_at = self.takes_over.then(|| log.recovery_point());
+        let resumed_at = (self.took_over == Some(generation)).then(|| log.recovery_point());
         let expires = taken.map_or(self.start_ms.is_some(), |record| record.start_left.is_some());
         let step_seq = taken.map_or(0, |record| record.step_seq);
         Ok(Run::new(owner, (log, step_seq), resumed_at, expires))

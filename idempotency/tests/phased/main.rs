@@ -52,6 +52,13 @@ mod transaction {
     leastlock_testkit::mount!(ended on mysql: step_whose_transaction_has_ended_is_not_recorded_as_done);
 }
 
+#[cfg(feature = "sqlite")]
+mod claim {
+    use crate::steps;
+
+    leastlock_testkit::mount!(steps on sqlite: claim_that_lost_a_take_over_to_a_release_is_a_fresh_one);
+}
+
 mod end {
     use crate::ends;
 

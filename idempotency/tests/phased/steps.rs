@@ -97,6 +97,29 @@ pub(crate) async fn i2_late_owner_can_neither_step_nor_renew_nor_end<DB: TestEng
     assert_eq!(effects(&database).await, 1, "the double's late effect is there");
 }
 
+/// On SQLite, where a trigger can stand in for the other process in just that moment.
+#[cfg(feature = "sqlite")]
+pub(crate) async fn claim_that_lost_a_take_over_to_a_release_is_a_fresh_one(database: TestDatabase<sqlx::Sqlite>) {
+    let (database, _bank) = tables(database).await;
+    let owner = first(&phased(), &database, "k1").await;
+    end_leases(&database).await;
+    database
+        .execute(
+            "CREATE TRIGGER released BEFORE UPDATE OF generation ON leastlock_idempotency BEGIN \
+             DELETE FROM leastlock_idempotency WHERE idempotency_key = OLD.idempotency_key; SELECT RAISE(IGNORE); END",
+        )
+        .await;
+    let run = first(&phased(), &database, "k1").await;
+    assert_eq!((run.generation(), run.resumed_at()), (1, None), "nobody was here before it");
+    drop(owner);
+
+    // The double: one that does take over is told so.
+    database.execute("DROP TRIGGER released").await;
+    end_leases(&database).await;
+    let run = first(&phased(), &database, "k1").await;
+    assert_eq!((run.generation(), run.resumed_at()), (2, Some(&RecoveryPoint::Start)));
+}
+
 pub(crate) async fn step_that_is_done_gives_its_result_and_is_not_run_again<DB: TestEngine + PhasedSql>(
     database: TestDatabase<DB>,
 ) {
