@@ -99,7 +99,7 @@ impl<'r, DB: PhasedSql, R, T> Attempt<'r, DB, R, T> {
     /// It did not happen, and will not: a definite no, such as a declined card. `reason` is recorded, and whoever takes the
     /// key over is told it. A time-out or a lost connection is *no* definite no: drop the attempt.
     ///
-    /// A compensation has to happen: if one fails for good the key is held.
+    /// A compensation has to happen: if one fails for good the key is held, and `reason` is only given back.
     ///
     /// # Errors
     /// [`Error::Superseded`] if the key is somebody else's by now.
@@ -110,8 +110,8 @@ impl<'r, DB: PhasedSql, R, T> Attempt<'r, DB, R, T> {
         let failure = Failure::of(reason)?;
         failpoint!("external-record");
         if matches!(self.at, At::Back(_)) {
-            let name = &self.name;
-            self.run.held_by(&format!("the compensation {name} failed: {}", failure.json)).await?;
+            // Without the reason: what a provider said may be what a cipher keeps from readers, and this text is not sealed.
+            self.run.held_by(&format!("the compensation {} failed for good", self.name)).await?;
             return Ok(failure);
         }
         let raw = failure.raw()?;

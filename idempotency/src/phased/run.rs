@@ -129,7 +129,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
 
     /// Holds the key: what became of the request is unknown, and it is not run again until somebody has
     /// [resolved](crate::phased::Phased::resolve) it. `reason` is for an operator to read; 1,024 bytes of
-    /// it are kept.
+    /// it are kept, in the clear whether there is a cipher or not.
     ///
     /// # Errors
     /// [`Error::Superseded`] if the key is somebody else's by now.

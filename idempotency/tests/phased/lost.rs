@@ -82,7 +82,16 @@ pub(crate) async fn silent_database_holds_nobody_beyond_the_limit(database: Test
     hang("INSERT INTO leastlock_idempotency");
     let mut run = begin("k1").await;
     proxy.fired(1, LIMIT).await;
-    for (at, text) in [(2, "BEGIN"), (3, "SET step_data")] {
+    // One that took effect, in silence, was sent before that silence.
+    proxy.swallow_reply_to(postgres::once(|sql: &str| sql.contains("INSERT INTO leastlock_idempotency")), Then::Hang);
+    let found = begin("silent").await;
+    proxy.fired(2, LIMIT).await;
+    assert!(
+        found.remaining() < Duration::from_millis(29_300),
+        "the lease runs from the first send: {:?}",
+        found.remaining()
+    );
+    for (at, text) in [(3, "BEGIN"), (4, "SET step_data")] {
         hang(text);
         let tried = async {
             match run.local::<u32>("reserve").await {
@@ -99,9 +108,10 @@ pub(crate) async fn silent_database_holds_nobody_beyond_the_limit(database: Test
     let Local::Todo(step) = run.local::<u32>("reserve").await.unwrap() else { panic!("to be done") };
     proxy.swallow_reply_to(postgres::once(postgres::is_commit()), Then::Hang);
     assert_eq!(tokio::time::timeout(LIMIT, step.done(7)).await.expect("it is bounded").unwrap(), 7);
-    proxy.fired(4, LIMIT).await;
+    proxy.fired(5, LIMIT).await;
 
     // Who looks after the unknown.
+    found.release().await.unwrap();
     run.hold("look at it").await.unwrap();
     hang("ORDER BY coalesce(unknown_since");
     let listed = tokio::time::timeout(LIMIT, hasty.list_unknown(&pool, Duration::ZERO, 10)).await;

@@ -47,11 +47,16 @@ impl Cipher for ChaCha {
 
 /// Whether `word` can be read in the record.
 async fn can_be_read<DB: TestEngine>(database: &TestDatabase<DB>, word: &str) -> bool {
-    let select = Statement::new("SELECT step_data, response_body FROM leastlock_idempotency");
+    let select =
+        "SELECT step_data, response_body, response_headers, fingerprint, owner_token FROM leastlock_idempotency";
+    let texts = "SELECT scope, idempotency_key, state, recovery_point, hold_reason FROM leastlock_idempotency";
     let mut connection = database.pool.acquire().await.unwrap();
-    let rows = select.fetch_all::<DB>(&mut connection).await.unwrap();
-    let columns = rows.iter().flat_map(|row| [row.optional_bytes(0).unwrap(), row.optional_bytes(1).unwrap()]);
-    columns.flatten().any(|stored| stored.windows(word.len()).any(|window| window == word.as_bytes()))
+    let rows = Statement::new(select).fetch_all::<DB>(&mut connection).await.unwrap();
+    let bytes = rows.iter().flat_map(|row| (0..5).map(|column| row.optional_bytes(column).unwrap()));
+    let rows = Statement::new(texts).fetch_all::<DB>(&mut connection).await.unwrap();
+    let texts =
+        rows.iter().flat_map(|row| (0..5).map(|column| row.optional_text(column).unwrap().map(String::into_bytes)));
+    bytes.chain(texts).flatten().any(|stored| stored.windows(word.len()).any(|window| window == word.as_bytes()))
 }
 
 async fn begin<DB: TestEngine + PhasedSql>(
@@ -146,6 +151,19 @@ pub(crate) async fn sealed_steps_and_answers_are_read_by_their_cipher_only<DB: T
     let replay = begin(&sealed, &database, &key).await.unwrap();
     assert!(matches!(replay, PhasedBegin::Replay(answer) if answer == "hush-in-an-answer"));
     assert!(matches!(begin(&plain, &database, &key).await, Err(Error::SealedByAnother { .. })));
+
+    // A compensation that failed says why to its caller, and in no column.
+    let back = crate::payer::key(&Call::new("k2", "lamp"));
+    let PhasedBegin::First(mut run) = begin(&sealed, &database, &back).await.unwrap() else { panic!("a first") };
+    let charge = run.external::<String, _>("charge", Hold).compensated_by("refund").await.unwrap();
+    let External::Todo(attempt) = charge else { panic!("a call: {charge:?}") };
+    attempt.done("receipt".to_owned()).await.unwrap();
+    run.compensate("hush-in-why").await.unwrap();
+    let External::Todo(refund) = run.external::<(), _>("refund", Hold).await.unwrap() else { panic!("a call") };
+    let failure = refund.failed(&"hush-of-the-bank").await.unwrap();
+    assert_eq!(failure.reason::<String>().unwrap(), "hush-of-the-bank");
+    assert!(!can_be_read(&database, "hush").await);
+    assert!(can_be_read(&database, "refund").await, "what is not secret is found, so the search reads the columns");
 
     // The double seals nothing.
     database.execute("DELETE FROM leastlock_idempotency").await;
