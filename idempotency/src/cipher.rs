@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::key::Key;
 use crate::response::{BoxError, ResponseParts};
+use crate::setting::{SettingError, check_number};
 
 /// No JSON text begins with it, and no header fields do, so rows of before there was a tag are read as they are.
 const TAG: u8 = 0xff;
@@ -60,6 +61,11 @@ pub(crate) struct Sealing(Option<Arc<dyn Cipher>>);
 impl Sealing {
     pub(crate) fn with(cipher: Arc<dyn Cipher>) -> Self {
         Self(Some(cipher))
+    }
+
+    /// Whether the cipher's name fits into the tag.
+    pub(crate) fn check(&self) -> Result<(), SettingError> {
+        self.0.as_ref().map_or(Ok(()), |cipher| check_number("cipher", cipher.name().len(), 1, usize::from(u8::MAX)))
     }
 
     /// The columns as they are stored.

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
 use crate::response::{Response, ResponseParts};
+use crate::setting::{MAX_BYTES, MILLISECOND, SettingError, check, check_number};
 use crate::sql::IdempotencySql;
 use crate::unit::{Claim, Unit};
 
@@ -298,21 +299,12 @@ impl KeysBuilder {
             ("on_duplicate", wait, day),
             ("retention", self.keys.retention, 3660 * day),
             ("idle_limit", self.keys.idle_limit, day),
+            ("retry_after", self.keys.retry_after, day),
         ] {
-            if value < Duration::from_millis(1) || value > most {
-                return Err(SettingError { setting, most });
-            }
+            check(setting, value, MILLISECOND, most)?;
         }
+        check_number("max_response_bytes", self.keys.max_response_bytes, 1, MAX_BYTES)?;
+        self.keys.sealing.check()?;
         Ok(self.keys)
     }
-}
-
-/// A setting that makes no sense.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{setting} must be at least 1 ms and at most {most:?}")]
-pub struct SettingError {
-    /// Which one.
-    pub setting: &'static str,
-    /// Its upper bound.
-    pub most: Duration,
 }

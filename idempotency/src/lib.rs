@@ -75,6 +75,7 @@ mod migrations;
 mod own_transaction;
 pub mod phased;
 pub mod response;
+mod setting;
 mod sql;
 pub mod unit;
 
@@ -82,8 +83,9 @@ pub use crate::cipher::Cipher;
 pub use crate::error::Error;
 pub use crate::fingerprint::Fingerprint;
 pub use crate::key::{Key, KeyError, Scope};
-pub use crate::keys::{Begin, BeginIn, Keys, KeysBuilder, OnDuplicate, SettingError};
+pub use crate::keys::{Begin, BeginIn, Keys, KeysBuilder, OnDuplicate};
 pub use crate::migrations::MIGRATIONS;
 pub use crate::response::{HttpResponse, HttpResponseError, Response, ResponseParts};
+pub use crate::setting::{Bound, SettingError};
 pub use crate::sql::IdempotencySql;
 pub use crate::unit::{Claim, Unit};

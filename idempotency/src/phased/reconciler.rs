@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::key::Key;
-use crate::keys::SettingError;
 use crate::phased::bounded::bounded;
 use crate::phased::policy::Verdict;
 use crate::phased::record::millis;
@@ -17,6 +16,7 @@ use crate::phased::resolve::{Resolution, Resolved};
 use crate::phased::settings::Phased;
 use crate::phased::sql::PhasedSql;
 use crate::phased::unknown::{Unknown, UnknownStep};
+use crate::setting::{MILLISECOND, SettingError, check, check_number};
 
 /// Who resolved it, in the audit.
 const BY: &str = "leastlock reconciler";
@@ -297,10 +297,10 @@ impl<DB: PhasedSql, I: Inquiry> ReconcilerBuilder<DB, I> {
         let day = Duration::from_hours(24);
         let settings = &self.reconciler.settings;
         for (setting, value) in [("interval", settings.interval), ("ask_limit", settings.ask_limit)] {
-            if value < Duration::from_millis(1) || value > day {
-                return Err(SettingError { setting, most: day });
-            }
+            check(setting, value, MILLISECOND, day)?;
         }
+        check("older_than", settings.older_than, Duration::ZERO, 3660 * day)?;
+        check_number("max_asks", settings.max_asks as usize, 1, u32::MAX as usize)?;
         Ok(self.reconciler)
     }
 }

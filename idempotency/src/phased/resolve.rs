@@ -150,7 +150,7 @@ impl Phased {
     ///
     /// # Errors
     /// [`Error::Step`] if the resolution speaks of an unknown step and there is none, or says of a compensation that it failed.
-    /// [`Error::NoAnswer`] if the database stays silent for `call_limit`: nothing was resolved. [`Error::CommitUnknown`] if it does so at the
+    /// [`Error::ResponseTooLarge`] for an answer over `max_response_bytes`. [`Error::NoAnswer`] if the database stays silent for `call_limit`: nothing was resolved. [`Error::CommitUnknown`] if it does so at the
     /// commit: list the key again. [`Error::Unaccounted`] if `by` or `reason` is empty, or longer than 255 and 4,000 bytes.
     ///
     /// # Cancel safety
@@ -166,6 +166,12 @@ impl Phased {
         for (text, limit) in [(by, MAX_BY_BYTES), (reason, MAX_REASON_BYTES)] {
             if text.trim().is_empty() || text.len() > limit {
                 return Err(Error::Unaccounted);
+            }
+        }
+        if let Kind::Completed(parts) = &resolution.0 {
+            let (bytes, limit) = (parts.bytes(), self.max_response_bytes);
+            if bytes > limit {
+                return Err(Error::ResponseTooLarge { bytes, limit });
             }
         }
         let written = self.write_resolution::<DB>(pool, unknown, resolution, (by, reason));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leastlock_core::Backoff;
 
 use crate::cipher::{Cipher, Sealing};
-use crate::keys::SettingError;
+use crate::setting::{MAX_BYTES, SettingError, check, check_number};
 
 /// The settings of the phased mode, and the operations on its keys.
 ///
@@ -90,6 +90,9 @@ impl Phased {
         self.lease / 3
     }
 }
+
+/// The most steps that a run may be allowed: its log is written whole with each of them.
+const MAX_STEPS: usize = 10_000;
 
 /// Builds [`Phased`]; [`build`](Self::build) checks the limits.
 #[derive(Debug, Clone)]
@@ -182,10 +185,12 @@ impl PhasedBuilder {
             ("retry_after", self.phased.retry_after, Duration::from_millis(1), day),
             ("call_limit", self.phased.call_limit, Duration::from_millis(100), day),
         ] {
-            if value < least || value > most {
-                return Err(SettingError { setting, most });
-            }
+            check(setting, value, least, most)?;
         }
+        check_number("max_steps", self.phased.max_steps, 1, MAX_STEPS)?;
+        check_number("max_step_bytes", self.phased.max_step_bytes, 1, MAX_BYTES)?;
+        check_number("max_response_bytes", self.phased.max_response_bytes, 1, MAX_BYTES)?;
+        self.phased.sealing.check()?;
         Ok(self.phased)
     }
 }

@@ -11,7 +11,7 @@ use leastlock_idempotency::phased::{
     External, Hold, Inquiry, Phased, PhasedBegin, PhasedSql, Reconciler, Resolution, Resolved, UnknownStep, Verdict,
 };
 use leastlock_idempotency::response::BoxError;
-use leastlock_idempotency::{Error, Key};
+use leastlock_idempotency::{Error, Key, Keys, SettingError};
 use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use serde_json::Value;
@@ -68,6 +68,7 @@ async fn begin<DB: TestEngine + PhasedSql>(
 }
 
 /// Says that everything was done.
+#[derive(Debug)]
 struct Sure;
 
 impl Inquiry for Sure {
@@ -172,4 +173,50 @@ pub(crate) async fn sealed_steps_and_answers_are_read_by_their_cipher_only<DB: T
     assert!(can_be_read(&database, "hush").await);
     let replay = begin(&sealed, &database, &key).await.unwrap();
     assert!(matches!(replay, PhasedBegin::Replay(_)), "what was stored before there was a cipher is read");
+}
+
+/// A cipher of which only the name matters.
+struct Named(&'static str);
+
+impl Cipher for Named {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn opens(&self, _: &str) -> bool {
+        false
+    }
+
+    fn seal(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, BoxError> {
+        Err("it only has a name".into())
+    }
+
+    fn open(&self, _: &str, _: &[u8], _: &[u8]) -> Result<Vec<u8>, BoxError> {
+        Err("it only has a name".into())
+    }
+}
+
+pub(crate) async fn settings_that_make_no_sense_are_refused_by_name<DB: TestEngine + PhasedSql>(
+    database: TestDatabase<DB>,
+) {
+    let long: &'static str = "x".repeat(256).leak();
+    let refused = |built: Result<Phased, SettingError>| built.map(|_| ()).unwrap_err().setting;
+    assert_eq!(refused(Phased::builder().lease(Duration::from_millis(99)).build()), "lease");
+    assert_eq!(refused(Phased::builder().max_steps(0).build()), "max_steps");
+    assert_eq!(refused(Phased::builder().max_step_bytes(0).build()), "max_step_bytes");
+    assert_eq!(refused(Phased::builder().max_response_bytes(usize::MAX).build()), "max_response_bytes");
+    assert_eq!(refused(Phased::builder().call_limit(Duration::ZERO).build()), "call_limit");
+    for name in ["", long] {
+        assert_eq!(refused(Phased::builder().cipher(Arc::new(Named(name))).build()), "cipher");
+        assert_eq!(Keys::builder().cipher(Arc::new(Named(name))).build().unwrap_err().setting, "cipher");
+    }
+    let retry_after = Keys::builder().retry_after(Duration::ZERO).build().unwrap_err();
+    assert_eq!(retry_after.setting, "retry_after");
+    assert_eq!(retry_after.to_string(), "retry_after must be at least 1ms and at most 86400s");
+    let reconciler = || Reconciler::builder(Phased::default(), database.pool.clone(), Sure);
+    assert_eq!(reconciler().max_asks(0).build().unwrap_err().setting, "max_asks");
+    assert_eq!(reconciler().older_than(Duration::MAX).build().unwrap_err().setting, "older_than");
+    // The double takes whatever it is given: the least that makes sense is taken here too.
+    let least = Phased::builder().max_steps(1).max_step_bytes(1).max_response_bytes(1);
+    assert!(least.cipher(Arc::new(Named("x"))).build().is_ok());
 }
