@@ -14,10 +14,10 @@ use crate::doubles::{Mistake, Naive};
 use crate::payer::{Call, Fate, Payer, Product, Told, clear, effects, end_leases, fingerprint, key, tables};
 
 /// How long a child may take to come to its point, and a key to come to its end.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// On the way to a receipt, in the order in which they are passed. `charged` is the bank's.
-const FORWARD: [&str; 14] = [
+pub(crate) const FORWARD: [&str; 14] = [
     "begin",
     "claimed",
     "local-begin",
@@ -35,7 +35,7 @@ const FORWARD: [&str; 14] = [
 ];
 
 /// On the way back from a declined card.
-const BACK: [&str; 11] = [
+pub(crate) const BACK: [&str; 11] = [
     "external-record",
     "external-recorded",
     "compensate",
@@ -50,7 +50,7 @@ const BACK: [&str; 11] = [
 ];
 
 /// Runs `action` in a child of its own and kills it at `point`.
-fn kill_at<DB: TestEngine>(database: &TestDatabase<DB>, role: &str, action: &str, point: &str) {
+pub(crate) fn kill_at<DB: TestEngine>(database: &TestDatabase<DB>, role: &str, action: &str, point: &str) {
     let envs = [("DATABASE", database.url.as_str()), ("ACTION", action), ("LEASTLOCK_FAILPOINT", point)];
     let mut child = Child::rerun(role, &envs);
     child.line_containing(&format!("at {}", point.split(':').next().unwrap_or_default()), PATIENCE);
@@ -264,6 +264,11 @@ pub(crate) async fn act<DB: TestEngine + PhasedSql>(role: &str) {
     let told = match action.as_str() {
         "pay" => product.pay(&pool, &bank, call).await,
         "decline" => product.pay(&pool, &bank, call.at(Manner::Declines)).await,
+        "pay-briefly" | "decline-briefly" => {
+            product.phased = Phased::builder().lease(Duration::from_secs(1)).build().unwrap();
+            let manner = if action == "pay-briefly" { Manner::Answers } else { Manner::Declines };
+            product.pay(&pool, &bank, call.at(manner)).await
+        }
         "naive" => Naive(Mistake::BeginsAnew).pay(&pool, &bank, call).await,
         "pay-once" => {
             product.holds = true;

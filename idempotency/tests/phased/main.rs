@@ -12,7 +12,10 @@ mod ends;
 mod killed;
 #[cfg(feature = "postgres")]
 mod lost;
+#[cfg(feature = "failpoints")]
+mod overdue;
 mod payer;
+mod resolved;
 mod sealed;
 mod steps;
 mod suite;
@@ -88,21 +91,28 @@ mod cancel {
 mod seal {
     use crate::sealed;
 
-    leastlock_testkit::mount!(sealed: key_whose_steps_cannot_be_read_hides_no_other, sealed_steps_and_answers_are_read_by_their_cipher_only);
+    leastlock_testkit::mount!(sealed: key_whose_steps_cannot_be_read_hides_no_other, settings_that_make_no_sense_are_refused_by_name, sealed_steps_and_answers_are_read_by_their_cipher_only);
 }
 
 mod unknowns {
     use crate::unknown;
 
     leastlock_testkit::mount!(
-        unknown: i2_owner_before_a_resolution_is_superseded,
-        i2_resolution_of_one_step_does_not_settle_the_next_one_of_a_woken_owner,
-        i16_silent_provider_is_called_within_the_limit_and_then_held,
+        unknown: i16_silent_provider_is_called_within_the_limit_and_then_held,
         i16_call_that_never_left_says_nothing_of_an_earlier_one,
         attempts_without_an_effect_are_bounded_too_and_an_operator_begins_the_count_anew,
         compensation_that_is_refused_is_held_and_finished_by_an_operator,
         policy_decides_what_is_done_about_the_unknown,
         call_that_was_never_sent_is_free_to_be_made,
+    );
+}
+
+mod resolve {
+    use crate::resolved;
+
+    leastlock_testkit::mount!(
+        resolved: i2_owner_before_a_resolution_is_superseded,
+        i2_resolution_of_one_step_does_not_settle_the_next_one_of_a_woken_owner,
         resolution_is_in_force_with_its_audit_or_not_at_all,
         reconciler_settles_what_the_provider_knows,
         reconcilers_share_the_asks_and_pause_between_them,
@@ -151,14 +161,21 @@ mod kill {
                 kill!(case: $database: i18_killed_at_any_point_the_key_ends_with_one_effect);
                 kill!(case: $database: i18_bank_that_charges_every_call_is_never_called_twice_by_itself);
                 kill!(case: $database: i18_killed_in_its_end_the_key_is_where_it_was_or_at_that_end);
+                kill!(overdue: $database: i18_killed_at_any_point_the_key_goes_on_within_its_lease_and_a_second);
                 kill!(case: $database: i2_stopped_owner_comes_back_after_its_lease_and_is_superseded);
                 $(kill!(case: $database: $only);)?
             }
         };
         (case: $database:ident: $case:ident) => {
+            kill!(in killed: $database: $case);
+        };
+        (overdue: $database:ident: $case:ident) => {
+            kill!(in overdue: $database: $case);
+        };
+        (in $module:ident: $database:ident: $case:ident) => {
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $case() {
-                killed::$case(TestDatabase::<$database>::create().await, ROLE).await;
+                crate::$module::$case(TestDatabase::<$database>::create().await, ROLE).await;
             }
         };
     }

@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leastlock_core::{Backoff, Statement};
+use leastlock_idempotency::Error;
 use leastlock_idempotency::phased::{
-    External, Failure, Hold, Inquiry, Phased, PhasedBegin, PhasedSql, Policy, ProviderKey, Reconcile, Reconciler,
-    Resolution, Resolved, RetryWithSameKey, Run, StepError, Unknown, UnknownStep, Verdict,
+    External, Hold, Phased, PhasedBegin, PhasedSql, Policy, ProviderKey, Reconcile, Resolution, Resolved,
+    RetryWithSameKey, Run, StepError, Unknown, Verdict,
 };
-use leastlock_idempotency::{Error, Key};
 use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
-use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use crate::bank::{Bank, Manner, charges};
 use crate::payer::{Call, end_leases, fingerprint, key, tables};
 use crate::steps::{first, phased};
 
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// Calls the bank, whose answer is lost, and dies; `item` is the key as well.
-async fn die_in_the_call<DB: TestEngine + PhasedSql>(database: &TestDatabase<DB>, bank: &Bank<DB>, item: &str) {
+pub(crate) async fn die_in_the_call<DB: TestEngine + PhasedSql>(
+    database: &TestDatabase<DB>,
+    bank: &Bank<DB>,
+    item: &str,
+) {
     let mut run = first(&phased(), database, item).await;
     let External::Todo(attempt) = run.external::<String, _>("charge", Hold).await.unwrap() else { panic!("a call") };
     bank.charge(attempt.provider_key().as_str(), item, Manner::ChargesInSilence).await;
@@ -32,7 +32,11 @@ async fn die_in_the_call<DB: TestEngine + PhasedSql>(database: &TestDatabase<DB>
 }
 
 /// The same, held.
-async fn hold<DB: TestEngine + PhasedSql>(database: &TestDatabase<DB>, bank: &Bank<DB>, item: &str) -> Unknown {
+pub(crate) async fn hold<DB: TestEngine + PhasedSql>(
+    database: &TestDatabase<DB>,
+    bank: &Bank<DB>,
+    item: &str,
+) -> Unknown {
     die_in_the_call(database, bank, item).await;
     let mut run = first(&phased(), database, item).await;
     match run.external::<String, _>("charge", Hold).await.unwrap() {
@@ -41,7 +45,10 @@ async fn hold<DB: TestEngine + PhasedSql>(database: &TestDatabase<DB>, bank: &Ba
     }
 }
 
-async fn repeat<DB: TestEngine + PhasedSql>(database: &TestDatabase<DB>, item: &str) -> PhasedBegin<DB, String> {
+pub(crate) async fn repeat<DB: TestEngine + PhasedSql>(
+    database: &TestDatabase<DB>,
+    item: &str,
+) -> PhasedBegin<DB, String> {
     let key = key(&Call::new(item, "lamp"));
     phased().begin(&database.pool, &key, &fingerprint("lamp")).await.unwrap()
 }
@@ -240,231 +247,4 @@ pub(crate) async fn i16_call_that_never_left_says_nothing_of_an_earlier_one<DB: 
     let held = run.external::<String, _>("charge", Hold).await.unwrap();
     assert!(matches!(held, External::Held(_)), "{held:?}");
     assert_eq!(charges(&database).await, 1);
-}
-
-pub(crate) async fn resolution_is_in_force_with_its_audit_or_not_at_all<DB: TestEngine + PhasedSql>(
-    database: TestDatabase<DB>,
-) {
-    let (database, bank) = tables(database).await;
-    let (pool, phased) = (&database.pool, phased());
-    let outcomes = [
-        ("k1", Resolution::step_done(&"receipt").unwrap(), "done"),
-        ("k2", Resolution::step_not_done(), "again"),
-        ("k3", Resolution::step_failed(Failure::of(&"declined").unwrap()), "failed"),
-        ("k4", Resolution::completed(&"paid by hand".to_owned()).unwrap(), "replay"),
-        ("k5", Resolution::released(), "fresh"),
-        ("k6", Resolution::resumed(), "held"),
-    ];
-    for (item, resolution, expected) in outcomes {
-        let unknown = hold(&database, &bank, item).await;
-        let unsigned = phased.resolve(pool, &unknown, resolution.clone(), " ", "seen").await;
-        assert!(matches!(unsigned, Err(Error::Unaccounted)), "{unsigned:?}");
-        let resolved = phased.resolve(pool, &unknown, resolution.clone(), "ops", "seen in the bank's console").await;
-        assert_eq!(resolved.unwrap(), Resolved::Applied);
-        let twice = phased.resolve(pool, &unknown, resolution, "ops", "again").await.unwrap();
-        assert_eq!(twice, Resolved::Changed);
-
-        let begun = phased.begin::<DB, String>(pool, &unknown.key, &fingerprint("lamp")).await.unwrap();
-        let found = match begun {
-            PhasedBegin::Replay(answer) => {
-                assert_eq!(answer, "paid by hand");
-                "replay"
-            }
-            PhasedBegin::First(run) if run.resumed_at().is_none() => "fresh",
-            PhasedBegin::First(mut run) => match run.external::<String, _>("charge", Hold).await.unwrap() {
-                External::Done(_) => "done",
-                External::Failed(_) => "failed",
-                External::Todo(_) => "again",
-                External::Held(_) => "held",
-            },
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(found, expected, "{item}");
-    }
-    let audit =
-        Statement::new("SELECT outcome, step, resolved_by, reason FROM leastlock_idempotency_audit ORDER BY id");
-    let mut connection = pool.acquire().await.unwrap();
-    let rows = audit.fetch_all::<DB>(&mut connection).await.unwrap();
-    let outcomes: Vec<_> = rows.iter().map(|row| row.text(0).unwrap()).collect();
-    assert_eq!(
-        outcomes,
-        ["step-done", "step-not-done", "step-failed", "completed", "released", "resumed"],
-        "one row each"
-    );
-    assert_eq!(rows[0].text(1).unwrap(), "charge");
-    assert_eq!(rows[0].text(2).unwrap() + ": " + &rows[0].text(3).unwrap(), "ops: seen in the bank's console");
-}
-
-pub(crate) async fn i2_owner_before_a_resolution_is_superseded<DB: TestEngine + PhasedSql>(database: TestDatabase<DB>) {
-    let (database, _bank) = tables(database).await;
-    let (pool, phased) = (&database.pool, phased());
-    let mut late = first(&phased, &database, "k1").await;
-    let External::Todo(attempt) = late.external::<String, _>("charge", Hold).await.unwrap() else { panic!("a call") };
-    let listed = phased.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
-    assert!(listed.is_empty(), "its lease is not over: {listed:?}");
-    end_leases(&database).await;
-    let listed = phased.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
-    let [unknown] = &listed[..] else { panic!("{listed:?}") };
-    assert_eq!((&unknown.key, &unknown.held_because), (&key(&Call::new("k1", "lamp")), &None));
-    assert_eq!(unknown.step.as_ref().map(|step| &step.provider_key), Some(attempt.provider_key()));
-    assert!(phased.list_unknown(pool, PATIENCE, 10).await.unwrap().is_empty(), "it is not that old");
-
-    let failed = Resolution::step_failed(Failure::of(&"declined").unwrap());
-    assert_eq!(phased.resolve(pool, unknown, failed, "ops", "seen").await.unwrap(), Resolved::Applied);
-    assert!(matches!(attempt.done("receipt".to_owned()).await, Err(Error::Superseded)));
-
-    let listed = phased.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
-    let [unknown] = &listed[..] else { panic!("it waits for its next claimant: {listed:?}") };
-    let nothing_open = phased.resolve(pool, unknown, Resolution::step_not_done(), "ops", "seen").await;
-    assert!(matches!(nothing_open, Err(Error::Step { source: StepError::NothingOpen })), "{nothing_open:?}");
-}
-
-pub(crate) async fn i2_resolution_of_one_step_does_not_settle_the_next_one_of_a_woken_owner<
-    DB: TestEngine + PhasedSql,
->(
-    database: TestDatabase<DB>,
-) {
-    let (database, bank) = tables(database).await;
-    let (pool, phased) = (&database.pool, phased());
-    let outcomes = [
-        ("k1", Resolution::step_done(&"receipt").unwrap()),
-        ("k2", Resolution::step_not_done()),
-        ("k3", Resolution::step_failed(Failure::of(&"declined").unwrap())),
-        ("k4", Resolution::released()),
-    ];
-    for (item, resolution) in outcomes {
-        let mut late = first(&phased, &database, item).await;
-        let External::Todo(attempt) = late.external::<String, _>("charge", Hold).await.unwrap() else {
-            panic!("a call")
-        };
-        end_leases(&database).await;
-        let listed = phased.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
-        let unknown = listed.iter().find(|unknown| unknown.key.as_str() == item).expect("it is listed").clone();
-        assert_eq!(unknown.step.as_ref().map(|step| step.name.as_str()), Some("charge"));
-
-        // The owner was late and not dead: it goes on under its generation, and dies in the next call.
-        bank.charge(attempt.provider_key().as_str(), item, Manner::Answers).await;
-        attempt.done("receipt".to_owned()).await.unwrap();
-        assert!(matches!(late.external::<String, _>("ship", Hold).await.unwrap(), External::Todo(_)));
-        drop(late);
-        end_leases(&database).await;
-        let resolved = phased.resolve(pool, &unknown, resolution.clone(), "ops", "seen").await.unwrap();
-        assert_eq!(resolved, Resolved::Changed, "{item}");
-
-        // The double goes by the generation alone: what the operator saw, with the record's present numbers.
-        let listed = phased.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
-        let by_generation = listed.iter().find(|unknown| unknown.key.as_str() == item).expect("it is listed").clone();
-        assert_eq!(by_generation.generation, unknown.generation, "a generation does not tell them apart");
-        assert_eq!(by_generation.step.as_ref().map(|step| step.name.as_str()), Some("ship"));
-        let settled = phased.resolve(pool, &by_generation, resolution, "ops", "seen").await.unwrap();
-        assert_eq!(settled, Resolved::Applied, "the double settles the step that nobody has looked into");
-    }
-
-    // A key that was released and claimed anew has the same numbers, and is another claim.
-    let claimed = first(&phased, &database, "k5").await;
-    end_leases(&database).await;
-    let listed = phased.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
-    let unknown = listed.iter().find(|unknown| unknown.key.as_str() == "k5").expect("it is listed").clone();
-    claimed.release().await.unwrap();
-    let again = first(&phased, &database, "k5").await;
-    assert_eq!(again.generation(), unknown.generation);
-    end_leases(&database).await;
-    let resolved = phased.resolve(pool, &unknown, Resolution::released(), "ops", "seen").await.unwrap();
-    assert_eq!(resolved, Resolved::Changed);
-}
-
-/// Asks the bank's ledger.
-struct Ledger<DB: TestEngine> {
-    bank: Bank<DB>,
-    knows: bool,
-    asked: Arc<AtomicU32>,
-}
-
-impl<DB: TestEngine> Inquiry for Ledger<DB> {
-    async fn ask(&self, _: &Key, step: &UnknownStep) -> Verdict<Value> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        if !self.knows {
-            return Verdict::StillUnknown;
-        }
-        if self.bank.has(step.provider_key.as_str()).await {
-            Verdict::Done(Value::from("receipt"))
-        } else {
-            Verdict::NotDone
-        }
-    }
-}
-
-fn reconciler<DB: TestEngine + PhasedSql>(
-    database: &TestDatabase<DB>,
-    bank: &Bank<DB>,
-    knows: bool,
-) -> (Reconciler<DB, Ledger<DB>>, Arc<AtomicU32>) {
-    let asked = Arc::new(AtomicU32::new(0));
-    let ledger = Ledger { bank: bank.again(), knows, asked: Arc::clone(&asked) };
-    let hour = Duration::from_hours(1);
-    let reconciler = Reconciler::builder(phased(), database.pool.clone(), ledger)
-        .older_than(Duration::ZERO)
-        .interval(Duration::from_millis(10))
-        .backoff(Backoff::new(hour, hour))
-        .batch(2)
-        .build()
-        .unwrap();
-    (reconciler, asked)
-}
-
-pub(crate) async fn reconciler_settles_what_the_provider_knows<DB: TestEngine + PhasedSql>(database: TestDatabase<DB>) {
-    let (database, bank) = tables(database).await;
-    hold(&database, &bank, "held").await;
-    die_in_the_call(&database, &bank, "abandoned").await;
-    let mut run = first(&phased(), &database, "never-arrived").await;
-    assert!(matches!(run.external::<String, _>("charge", Hold).await.unwrap(), External::Todo(_)));
-    drop(run);
-    end_leases(&database).await;
-    // Held without a step, and at work: nothing to ask about.
-    first(&phased(), &database, "by-hand").await.hold("look at it").await.unwrap();
-    let _at_work = first(&phased(), &database, "at-work").await;
-
-    let (reconciler, asked) = reconciler(&database, &bank, true);
-    let shutdown = CancellationToken::new();
-    let task = tokio::spawn(reconciler.run(shutdown.clone()));
-    let until = Instant::now() + PATIENCE;
-    while database.int("SELECT count(*) FROM leastlock_idempotency_audit").await < 3 {
-        assert!(Instant::now() < until, "three keys are resolved");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    shutdown.cancel();
-    let summary = task.await.unwrap().unwrap();
-    assert_eq!((summary.asked, summary.resolved, summary.still_unknown), (3, 3, 0), "{summary:?}");
-    assert_eq!(asked.load(Ordering::SeqCst), 3);
-
-    for (item, is_done) in [("held", true), ("abandoned", true), ("never-arrived", false)] {
-        let mut run = first(&phased(), &database, item).await;
-        match run.external::<String, _>("charge", Hold).await.unwrap() {
-            External::Done(receipt) if is_done => assert_eq!(receipt, "receipt"),
-            External::Todo(_) if !is_done => {}
-            other => panic!("{item}: {other:?}"),
-        }
-    }
-    assert!(matches!(repeat(&database, "by-hand").await, PhasedBegin::Unknown(_)));
-}
-
-pub(crate) async fn reconcilers_share_the_asks_and_pause_between_them<DB: TestEngine + PhasedSql>(
-    database: TestDatabase<DB>,
-) {
-    let (database, bank) = tables(database).await;
-    hold(&database, &bank, "k1").await;
-    let (one, asked_by_one) = reconciler(&database, &bank, false);
-    let (two, asked_by_two) = reconciler(&database, &bank, false);
-    for _ in 0..3 {
-        let (one, two) = tokio::join!(one.once(), two.once());
-        let (one, two) = (one.unwrap(), two.unwrap());
-        assert_eq!(one.resolved + two.resolved, 0, "not knowing resolves nothing");
-    }
-    let asked = asked_by_one.load(Ordering::SeqCst) + asked_by_two.load(Ordering::SeqCst);
-    assert_eq!(asked, 1, "the pause of an hour has begun");
-    // The double: no pause is kept.
-    database.execute("UPDATE leastlock_idempotency SET ask_after = NULL").await;
-    one.once().await.unwrap();
-    assert_eq!(asked_by_one.load(Ordering::SeqCst) + asked_by_two.load(Ordering::SeqCst), 2);
-    assert!(matches!(repeat(&database, "k1").await, PhasedBegin::Unknown(_)));
 }
