@@ -1,12 +1,10 @@
 //! Futures that are dropped at every point at which they wait, as when a client hangs up.
 
-use std::pin::pin;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use leastlock_idempotency::Error;
 use leastlock_idempotency::phased::{External, PhasedSql, RetryWithSameKey};
-use leastlock_testkit::{TestDatabase, TestEngine};
+use leastlock_testkit::{TestDatabase, TestEngine, dropped_after};
 
 use crate::bank::{Bank, Manner, charges};
 use crate::doubles::{Mistake, Naive};
@@ -14,19 +12,6 @@ use crate::payer::{Call, Payer, Product, Told, clear, effects, end_leases, table
 use crate::steps::{first, phased};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Polls `work` at most `polls` times, and drops it then; what it came to, if it came to its end.
-async fn dropped_after<T>(polls: u32, work: impl Future<Output = T>) -> Option<T> {
-    let (mut work, mut polled) = (pin!(work), 0);
-    std::future::poll_fn(|context| {
-        if polled == polls {
-            return Poll::Ready(None);
-        }
-        polled += 1;
-        work.as_mut().poll(context).map(Some)
-    })
-    .await
-}
 
 /// Lets leases be over, and pays until the key is at its end.
 async fn settle<DB: TestEngine + PhasedSql>(
