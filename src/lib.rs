@@ -6,7 +6,7 @@
 //! | # | question | mechanism | module |
 //! |---|---|---|---|
 //! | 1 | Can one statement decide it? | conditional `UPDATE`, unique key | [`occ::guarded`] |
-//! | 2 | Can a repeat be absorbed? | idempotency key, in the same transaction as the effect | [`idempotency`] |
+//! | 2 | Can a repeat be absorbed? | idempotency key, in the same transaction as the effect; in recorded steps where the effect is elsewhere | [`idempotency`] |
 //! | 3 | Can a conflict be detected and retried? | version column | [`occ`] |
 //! | 3b | Must several statements see one row unchanged? | `SELECT … FOR UPDATE` in your transaction, no external call inside | [`occ::row::lock_row`] |
 //! | 4 | Can one writer own each key? | Kafka partition, a lane per key, an epoch in the database | [`partition_worker`] |

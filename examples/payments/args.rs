@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 /// Takes payments without a lock, and proves that nobody is charged twice.
 ///
-/// Exit codes: 0 all is well; 1 a charge was doubled or lost, stock does not add up, or an event is missing or doubled;
-/// 2 bad arguments, an unreachable server, or a database that is in use.
+/// Exit codes: 0 all is well; 1 a charge was doubled or lost, stock does not add up, an event is missing or doubled, a server
+/// ended by itself, or a payment had no answer for three minutes; 2 bad arguments, an unreachable server, or a database that is in use.
 #[derive(Debug, Parser)]
 #[command(name = "payments")]
 pub(crate) struct Args {

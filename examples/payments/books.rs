@@ -1,6 +1,7 @@
 //! The books: what the service's database, the provider's ledger and the published events say, and what must agree.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use leastlock::core::Statement;
 use leastlock::idempotency::Key;
@@ -137,8 +138,14 @@ pub(crate) async fn report(args: &Report) -> Result<(), Ended> {
 }
 
 async fn report_on<DB: Engine>(args: &Report) -> Result<(), Ended> {
-    if !args.ledger.exists() {
-        return Err(Ended::Refused(format!("there is no ledger {}", args.ledger.display())));
+    // Opening a file would make it, and a mistyped path would look like lost money.
+    let database = args.database.strip_prefix("sqlite://").map(PathBuf::from);
+    let files =
+        [("ledger", Some(&args.ledger)), ("database", database.as_ref()), ("file of events", args.events.as_ref())];
+    for (what, file) in files {
+        if let Some(file) = file.filter(|file| !file.exists()) {
+            return Err(Ended::Refused(format!("there is no {what} {}", file.display())));
+        }
     }
     let ledger = Ledger::open(&args.ledger, true).await;
     let ledger = ledger.map_err(|error| Ended::refused("cannot open the ledger", &error))?;

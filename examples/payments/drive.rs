@@ -46,6 +46,7 @@ pub(crate) async fn drive(args: Drive) -> Result<(), Ended> {
     // Held to the end: the temporary files go with it.
     let temporary = tempfile::tempdir().map_err(|error| Ended::refused("no temporary folder", &error))?;
     let folder = args.folder.as_deref().unwrap_or(temporary.path());
+    std::fs::create_dir_all(folder).map_err(|error| Ended::refused("cannot make the folder", &error))?;
     let files = Files {
         ledger: folder.join("ledger.sqlite"),
         arrivals: topic::arrivals(args.brokers.as_deref(), folder).await?,

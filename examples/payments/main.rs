@@ -31,22 +31,26 @@ fn main() -> ExitCode {
         .init();
     let args = match Args::try_parse() {
         Ok(args) => args,
-        // Help and version are told in full, a mistake in one line.
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
-            eprintln!("{}", error.to_string().lines().next().unwrap_or("error: bad arguments"));
+            eprint!("{error}");
             return ExitCode::from(2);
         }
     };
     let ended = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime.block_on(async {
-            match args.command {
-                Command::Serve(args) => service::serve(args).await,
-                Command::Provider(args) => provider::serve(args).await,
-                Command::Drive(args) => drive::drive(args).await,
-                Command::Report(args) => books::report(&args).await,
-            }
-        }),
+        Ok(runtime) => {
+            let ended = runtime.block_on(async {
+                match args.command {
+                    Command::Serve(args) => service::serve(args).await,
+                    Command::Provider(args) => provider::serve(args).await,
+                    Command::Drive(args) => drive::drive(args).await,
+                    Command::Report(args) => books::report(&args).await,
+                }
+            });
+            // A read of stdin may be under way in a thread, which nothing but its end would end.
+            runtime.shutdown_background();
+            ended
+        }
         Err(error) => Err(Ended::refused("no runtime", &error)),
     };
     match ended {

@@ -237,7 +237,7 @@ impl<DB: PhasedSql, I: Inquiry> Reconciler<DB, I> {
                 | Error::Serialize { .. }
                 | Error::Deserialize { .. }),
             ) => {
-                tracing::warn!(%error, key = unknown.key.as_str(), "what a provider said could not be recorded");
+                tracing::warn!(%error, "what a provider said could not be recorded; `list_unknown` has the key");
                 Ok(None)
             }
             Err(error) => Err(error),
