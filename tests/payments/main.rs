@@ -135,17 +135,29 @@ fn what_cannot_be_run_ends_with_one_clear_line_and_exit_code_two() {
     for (arguments, said) in [
         (&["drive", "--database", "mysql://127.0.0.1:1/x"][..], "--database must begin with"),
         (&["drive", "--database", "postgres://127.0.0.1:1/x"], "cannot reach the database"),
-        (&["drive", "--clients", "0"], "--clients"),
-        (&["drive", "--client", "1"], "--client"),
         (&["drive", "--stops", "1"], "--stops needs PostgreSQL"),
         (&["drive", "--brokers", "127.0.0.1:1"], "cannot make the topic"),
-        (&["drive", "--policy", "hope"], "--policy"),
         (&["report", "--ledger", "/nowhere/ledger.sqlite"], "there is no ledger"),
+        (&["report", "--ledger", "Cargo.toml", "--database", "sqlite:///nowhere/x.sqlite"], "there is no database"),
         (&["serve", "--database", "mysql://127.0.0.1:1/x"], "--database must begin with"),
     ] {
         let output = payments(arguments);
         assert_eq!(output.code, Some(2), "{output}");
         assert_eq!(output.stderr.trim_end().lines().count(), 1, "{output}");
+        assert!(output.stderr.contains(said), "{output}");
+    }
+}
+
+#[test]
+fn mistaken_arguments_are_told_with_what_there_is() {
+    for (arguments, said) in [
+        (&["drive", "--clients", "0"][..], "1..=256"),
+        (&["drive", "--client", "1"], "--clients"),
+        (&["drive", "--policy", "hope"], "possible values: "),
+        (&[], "Usage: payments"),
+    ] {
+        let output = payments(arguments);
+        assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains(said), "{output}");
     }
 }
