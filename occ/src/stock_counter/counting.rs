@@ -76,7 +76,7 @@ impl<DB: StockSql, B: Beside<DB>> Apply<DB> for Counting<DB, B> {
         if !self.short_way.is_taken() {
             return Ok(None);
         }
-        let moved = match one_row_of(movements, self.floor) {
+        let moved = match one_row_of(movements, self.floor, self.texts.has_order_alone()) {
             Some(one) => DB::move_one(connection, &self.texts, &one).await?,
             None => match AtOnce::of(movements, self.floor) {
                 Some(at_once) => DB::move_at_once(connection, &self.texts, &at_once).await?,
@@ -93,10 +93,13 @@ impl<DB: StockSql, B: Beside<DB>> Apply<DB> for Counting<DB, B> {
     }
 }
 
-/// A movement of one row that came alone.
-fn one_row_of<N>(movements: &[Movement<N>], floor: i64) -> Option<One<'_>> {
+/// A movement of one row that came alone. `has_order_alone`: whether there is a statement for one with an order id.
+fn one_row_of<N>(movements: &[Movement<N>], floor: i64, has_order_alone: bool) -> Option<One<'_>> {
     let [movement] = movements else { return None };
     let [(key, delta)] = movement.changes() else { return None };
+    if movement.order_id().is_some() && !has_order_alone {
+        return None;
+    }
     let order = movement.order_id().map(|order_id| (order_id, movement.digest()));
     Some(One { key, delta: *delta, floor, order })
 }

@@ -4,6 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use leastlock_core::Row;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use leastlock_core::{Param, Statement};
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
 use super::at_once::AtOnce;
@@ -44,7 +46,8 @@ pub trait StockSql: CombinerSql {
     ) -> impl Future<Output = Result<Locked, BatchError>> + Send;
 
     /// Moves one row, and stores the answer if there is an order id, in one statement and no transaction; answers whether it
-    /// did. It need not, whatever the reason. `None` where there is no such statement.
+    /// did. It need not, whatever the reason. `None` where there is no such statement. Called with an order id only if the
+    /// texts have a statement for one.
     #[doc(hidden)]
     fn move_one(
         connection: &mut Self::Connection,
@@ -77,13 +80,16 @@ pub struct Texts {
     move_stock: SqlStr,
     move_and_store: SqlStr,
     move_one: SqlStr,
-    #[cfg_attr(
-        not(any(feature = "postgres", feature = "sqlite")),
-        allow(dead_code, reason = "MySQL has no statement that writes two tables")
-    )]
     move_one_and_store: Option<SqlStr>,
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only where a round trip costs anything"))]
     move_at_once: Option<SqlStr>,
+}
+
+impl Texts {
+    /// Whether a movement with an order id that came alone has a statement.
+    pub(super) const fn has_order_alone(&self) -> bool {
+        self.move_one_and_store.is_some()
+    }
 }
 
 /// A movement of one row that came alone.
@@ -93,6 +99,7 @@ pub struct One<'a> {
     pub(super) delta: i64,
     pub(super) floor: i64,
     /// Id and digest.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only there one statement writes two tables"))]
     pub(super) order: Option<(&'a str, i64)>,
 }
 
@@ -137,6 +144,40 @@ pub struct Written {
 fn built(table: &StockTable, template: &str) -> SqlStr {
     // The names were checked to be plain identifiers.
     AssertSqlSafe(Arc::<str>::from(table.name_in(template))).into_sql_str()
+}
+
+/// Locks the rows and looks the order ids up, on a server: both in one statement, unless ids were raced for, which are then
+/// read under the locks. `keys` and `order_ids` are the lists of `wanted` as the engine binds them.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+async fn lock_and_recall<DB: CombinerSql>(
+    connection: &mut DB::Connection,
+    texts: &Texts,
+    recall: &'static str,
+    wanted: &Wanted,
+    [keys, order_ids]: [Param<'_>; 2],
+) -> Result<Locked, BatchError> {
+    let mut found = Found::default();
+    if !wanted.order_ids.is_empty() && !wanted.was_raced {
+        let both = Statement::new(texts.lock_and_recall.clone()).bind(keys).bind(order_ids);
+        for row in both.fetch_all::<DB>(connection).await? {
+            // An order has an answer, a row of stock has none.
+            match row.optional_text(2)? {
+                None => found.take_stock(&row)?,
+                Some(_) => found.take_order(&row)?,
+            }
+        }
+        return Ok(Locked(found));
+    }
+    let lock = Statement::new(texts.lock.clone()).bind(keys);
+    for row in lock.fetch_all::<DB>(&mut *connection).await? {
+        found.take_stock(&row)?;
+    }
+    if !wanted.order_ids.is_empty() {
+        for row in Statement::new(recall).bind(order_ids).fetch_all::<DB>(connection).await? {
+            found.take_order(&row)?;
+        }
+    }
+    Ok(Locked(found))
 }
 
 impl Found {

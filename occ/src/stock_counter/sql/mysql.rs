@@ -3,10 +3,9 @@
 use leastlock_core::{ErrorClass, Statement, classify};
 use sqlx::MySql;
 
-use super::{Locked, One, StockSql, Texts, Wanted, Writes, Written, built, json};
+use super::{Locked, One, StockSql, Texts, Wanted, Writes, Written, built, json, lock_and_recall};
 use crate::combiner::BatchError;
 use crate::stock_counter::at_once::AtOnce;
-use crate::stock_counter::decision::Found;
 use crate::stock_counter::table::StockTable;
 
 const LOCK: &str = include_str!("../../../sql/mysql/lock_stock.sql");
@@ -33,29 +32,9 @@ impl StockSql for MySql {
     }
 
     async fn lock(connection: &mut Self::Connection, texts: &Texts, wanted: &Wanted) -> Result<Locked, BatchError> {
-        let mut found = Found::default();
-        let keys = json::texts(&wanted.keys);
-        let order_ids = json::texts(&wanted.order_ids);
-        if wanted.order_ids.is_empty() || wanted.was_raced {
-            let lock = Statement::new(texts.lock.clone()).bind(&keys);
-            for row in lock.fetch_all::<Self>(&mut *connection).await? {
-                found.take_stock(&row)?;
-            }
-        }
-        if !wanted.order_ids.is_empty() && wanted.was_raced {
-            for row in Statement::new(RECALL).bind(&order_ids).fetch_all::<Self>(connection).await? {
-                found.take_order(&row)?;
-            }
-        } else if !wanted.order_ids.is_empty() {
-            let both = Statement::new(texts.lock_and_recall.clone()).bind(&keys).bind(&order_ids);
-            for row in both.fetch_all::<Self>(connection).await? {
-                match row.optional_bytes(2)? {
-                    None => found.take_stock(&row)?,
-                    Some(_) => found.take_order(&row)?,
-                }
-            }
-        }
-        Ok(Locked(found))
+        let lists = [json::texts(&wanted.keys), json::texts(&wanted.order_ids)];
+        let lists = lists.each_ref().map(Into::into);
+        lock_and_recall::<Self>(connection, texts, RECALL, wanted, lists).await
     }
 
     async fn move_one(
@@ -63,9 +42,6 @@ impl StockSql for MySql {
         texts: &Texts,
         one: &One<'_>,
     ) -> Result<Option<bool>, BatchError> {
-        if one.order.is_some() {
-            return Ok(None);
-        }
         let statement = Statement::new(texts.move_one.clone()).bind(one.delta).bind(one.key);
         let moved = statement.bind(one.delta).bind(one.delta).bind(one.floor).execute::<Self>(connection).await;
         match moved {

@@ -3,10 +3,9 @@
 use leastlock_core::Statement;
 use sqlx::Postgres;
 
-use super::{Locked, One, StockSql, Texts, Wanted, Writes, Written, built};
+use super::{Locked, One, StockSql, Texts, Wanted, Writes, Written, built, lock_and_recall};
 use crate::combiner::BatchError;
 use crate::stock_counter::at_once::AtOnce;
-use crate::stock_counter::decision::Found;
 use crate::stock_counter::table::StockTable;
 
 const LOCK: &str = include_str!("../../../sql/postgres/lock_stock.sql");
@@ -34,29 +33,8 @@ impl StockSql for Postgres {
     }
 
     async fn lock(connection: &mut Self::Connection, texts: &Texts, wanted: &Wanted) -> Result<Locked, BatchError> {
-        let mut found = Found::default();
-        let keys = &wanted.keys[..];
-        if wanted.order_ids.is_empty() || wanted.was_raced {
-            let lock = Statement::new(texts.lock.clone()).bind(keys);
-            for row in lock.fetch_all::<Self>(&mut *connection).await? {
-                found.take_stock(&row)?;
-            }
-        }
-        if !wanted.order_ids.is_empty() && wanted.was_raced {
-            let recall = Statement::new(RECALL).bind(&wanted.order_ids[..]);
-            for row in recall.fetch_all::<Self>(connection).await? {
-                found.take_order(&row)?;
-            }
-        } else if !wanted.order_ids.is_empty() {
-            let both = Statement::new(texts.lock_and_recall.clone()).bind(keys).bind(&wanted.order_ids[..]);
-            for row in both.fetch_all::<Self>(connection).await? {
-                match row.optional_text(2)? {
-                    None => found.take_stock(&row)?,
-                    Some(_) => found.take_order(&row)?,
-                }
-            }
-        }
-        Ok(Locked(found))
+        let lists = [wanted.keys[..].into(), wanted.order_ids[..].into()];
+        lock_and_recall::<Self>(connection, texts, RECALL, wanted, lists).await
     }
 
     async fn move_one(
@@ -64,14 +42,12 @@ impl StockSql for Postgres {
         texts: &Texts,
         one: &One<'_>,
     ) -> Result<Option<bool>, BatchError> {
-        let statement = match (one.order, &texts.move_one_and_store) {
-            (None, _) => Statement::new(texts.move_one.clone()).bind(one.key).bind(one.delta).bind(one.floor),
-            (Some((order_id, digest)), Some(text)) => {
-                let both = Statement::new(text.clone()).bind(one.key).bind(one.delta).bind(one.floor);
-                both.bind(order_id).bind(digest)
-            }
-            (Some(_), None) => return Ok(None),
-        };
+        let text = if one.order.is_some() { texts.move_one_and_store.as_ref() } else { Some(&texts.move_one) };
+        let Some(text) = text else { return Ok(None) };
+        let mut statement = Statement::new(text.clone()).bind(one.key).bind(one.delta).bind(one.floor);
+        if let Some((order_id, digest)) = one.order {
+            statement = statement.bind(order_id).bind(digest);
+        }
         Ok(Some(statement.execute::<Self>(connection).await? == 1))
     }
 

@@ -52,14 +52,7 @@ impl StockSql for Sqlite {
         texts: &Texts,
         one: &One<'_>,
     ) -> Result<Option<bool>, BatchError> {
-        let statement = match (one.order, &texts.move_one_and_store) {
-            (None, _) => Statement::new(texts.move_one.clone()).bind(one.key).bind(one.delta).bind(one.floor),
-            (Some((order_id, digest)), Some(text)) => {
-                let both = Statement::new(text.clone()).bind(one.key).bind(one.delta).bind(one.floor);
-                both.bind(order_id).bind(digest)
-            }
-            (Some(_), None) => return Ok(None),
-        };
+        let statement = Statement::new(texts.move_one.clone()).bind(one.key).bind(one.delta).bind(one.floor);
         Ok(Some(statement.execute::<Self>(connection).await? == 1))
     }
 
