@@ -17,6 +17,8 @@
 
 mod contest;
 mod cpu;
+#[cfg(test)]
+mod each_engine;
 mod engine;
 mod files;
 mod idempotency;

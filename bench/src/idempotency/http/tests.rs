@@ -1,6 +1,7 @@
 use leastlock_testkit::database::{MySql, Postgres, Sqlite};
 
 use super::*;
+use crate::each_engine::on_each_engine;
 
 /// Where wrk is missing these tests fail: nothing is skipped.
 async fn requests<DB: KeyEngine>() -> Arc<Requests<DB>> {
@@ -60,21 +61,6 @@ async fn a_handler_that_fails_says_why() {
     assert!(format!("{error:#}").contains("was sold out"), "{error:#}");
 }
 
-macro_rules! on_each_engine {
-    ($($test:ident),+ $(,)?) => {
-        on_each_engine!(@ sqlite Sqlite $($test),+);
-        on_each_engine!(@ postgres Postgres $($test),+);
-        on_each_engine!(@ mysql MySql $($test),+);
-    };
-    (@ $module:ident $engine:ident $($test:ident),+) => {
-        mod $module {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $test() {
-                    super::$test::<super::$engine>().await;
-                }
-            )+
-        }
-    };
-}
-on_each_engine!(every_way_answers_over_sockets_and_its_effects_are_there, a_first_is_not_taken_for_a_replay);
+on_each_engine!(
+    on (flavor = "multi_thread", worker_threads = 2);
+    every_way_answers_over_sockets_and_its_effects_are_there, a_first_is_not_taken_for_a_replay);

@@ -1,6 +1,7 @@
 use leastlock_testkit::database::{MySql, Postgres, Sqlite};
 
 use super::*;
+use crate::each_engine::on_each_engine;
 
 async fn both_ways_answer_a_repeat_with_the_first_answer<DB: KeyEngine>() {
     let site = Site::<DB>::create().await.unwrap();
@@ -42,24 +43,8 @@ async fn effects_without_records_and_records_without_effects_are_noticed<DB: Key
     }
 }
 
-macro_rules! on_each_engine {
-    ($($test:ident),+ $(,)?) => {
-        on_each_engine!(@ sqlite Sqlite $($test),+);
-        on_each_engine!(@ postgres Postgres $($test),+);
-        on_each_engine!(@ mysql MySql $($test),+);
-    };
-    (@ $module:ident $engine:ident $($test:ident),+) => {
-        mod $module {
-            $(
-                #[tokio::test]
-                async fn $test() {
-                    super::$test::<super::$engine>().await;
-                }
-            )+
-        }
-    };
-}
 on_each_engine!(
+    on ();
     both_ways_answer_a_repeat_with_the_first_answer,
     effects_without_records_and_records_without_effects_are_noticed,
 );

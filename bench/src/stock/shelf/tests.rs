@@ -1,6 +1,7 @@
 use leastlock_testkit::database::{MySql, Postgres, Sqlite};
 
 use super::*;
+use crate::each_engine::on_each_engine;
 
 const RIGHT: [Contender; 7] = [
     Contender::Update,
@@ -107,24 +108,8 @@ fn the_wrong_way_runs_only_if_it_is_named() {
     assert!(clients.retries && !clients.is_wrong_on_purpose && wrong.entrant::<Sqlite>().is_wrong_on_purpose);
 }
 
-macro_rules! on_each_engine {
-    ($($test:ident),+ $(,)?) => {
-        on_each_engine!(@ sqlite Sqlite $($test),+);
-        on_each_engine!(@ postgres Postgres $($test),+);
-        on_each_engine!(@ mysql MySql $($test),+);
-    };
-    (@ $module:ident $engine:ident $($test:ident),+) => {
-        mod $module {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-                async fn $test() {
-                    super::$test::<super::$engine>().await;
-                }
-            )+
-        }
-    };
-}
 on_each_engine!(
+    on (flavor = "multi_thread", worker_threads = 4);
     no_right_way_sells_what_is_not_there,
     rows_of_ones_own_meet_no_conflict,
     lost_and_invented_units_are_noticed,
