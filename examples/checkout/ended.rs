@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Write;
+use std::process::ExitCode;
 
 /// Why a run did not end well.
 #[derive(Debug)]
@@ -13,6 +14,23 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
+    /// Says how the run ended, and with which code the process ends.
+    pub(crate) fn exit_code(ended: Result<(), Self>) -> ExitCode {
+        match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(Self::Breach(breaches)) => {
+                for breach in breaches {
+                    eprintln!("breach: {breach}");
+                }
+                ExitCode::from(1)
+            }
+            Err(Self::Refused(reason)) => {
+                eprintln!("error: {reason}");
+                ExitCode::from(2)
+            }
+        }
+    }
+
     /// One clear line: what was tried, and the whole chain of causes.
     pub(crate) fn refused(doing: &str, error: &(dyn Error + 'static)) -> Self {
         let mut line = doing.to_owned();

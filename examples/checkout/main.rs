@@ -31,17 +31,5 @@ fn main() -> ExitCode {
         .init();
     // A mistake is told in full, with what may have been meant, and ends with 2.
     let args = Args::parse();
-    match run::run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Ended::Breach(breaches)) => {
-            for breach in breaches {
-                eprintln!("breach: {breach}");
-            }
-            ExitCode::from(1)
-        }
-        Err(Ended::Refused(reason)) => {
-            eprintln!("error: {reason}");
-            ExitCode::from(2)
-        }
-    }
+    Ended::exit_code(run::run(&args))
 }

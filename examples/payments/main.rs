@@ -6,6 +6,7 @@
 mod args;
 mod books;
 mod drive;
+#[path = "../checkout/ended.rs"]
 mod ended;
 mod engine;
 mod provider;
@@ -29,14 +30,8 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    let args = match Args::try_parse() {
-        Ok(args) => args,
-        Err(error) if !error.use_stderr() => error.exit(),
-        Err(error) => {
-            eprint!("{error}");
-            return ExitCode::from(2);
-        }
-    };
+    // A mistake is told in full, with what may have been meant, and ends with 2.
+    let args = Args::parse();
     let ended = match tokio::runtime::Runtime::new() {
         Ok(runtime) => {
             let ended = runtime.block_on(async {
@@ -53,17 +48,5 @@ fn main() -> ExitCode {
         }
         Err(error) => Err(Ended::refused("no runtime", &error)),
     };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Ended::Breach(breaches)) => {
-            for breach in breaches {
-                eprintln!("breach: {breach}");
-            }
-            ExitCode::from(1)
-        }
-        Err(Ended::Refused(reason)) => {
-            eprintln!("error: {reason}");
-            ExitCode::from(2)
-        }
-    }
+    Ended::exit_code(ended)
 }
