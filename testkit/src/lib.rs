@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`database`] | a fresh database per test on each engine |
 //! | [`mount!`] | one conformance suite, mounted once per engine |
-//! | [`dropped_after`] | a future that is dropped half-way |
+//! | [`dropped_after`], [`Drops`] | a future that is dropped half-way, at each point at which it waits |
 //! | [`process`] | children that can be killed, stopped and continued |
 //! | [`proxy`] | a TCP proxy that loses, delays and cuts, at a chosen statement |
 //! | `broker` (feature `kafka`) | a mock cluster or the real broker, with topics of the test's own |
@@ -32,5 +32,5 @@ pub mod process;
 pub mod proxy;
 pub mod retail;
 
-pub use crate::cancel::dropped_after;
+pub use crate::cancel::{Drops, dropped_after};
 pub use crate::database::{TestDatabase, TestEngine};
