@@ -17,6 +17,7 @@ pub mod dialect;
 pub mod error_class;
 pub mod migrations;
 pub mod statement;
+pub mod to_its_end;
 pub mod transaction;
 
 pub use crate::backoff::Backoff;
@@ -24,4 +25,5 @@ pub use crate::dialect::{Dialect, Engine};
 pub use crate::error_class::{ErrorClass, classify};
 pub use crate::migrations::{Migration, MigrationError, Migrations};
 pub use crate::statement::{Param, Row, Statement};
+pub use crate::to_its_end::{ToItsEnd, to_its_end};
 pub use crate::transaction::{begin, begin_with, commit};

@@ -4,6 +4,7 @@
 use sqlx::{Pool, Transaction};
 
 use crate::dialect::Dialect;
+use crate::to_its_end::to_its_end;
 
 /// Begins a transaction with [`Dialect::BEGIN_WRITE`].
 ///
@@ -12,9 +13,9 @@ use crate::dialect::Dialect;
 ///
 /// # Cancel safety
 /// Dropped at any time, no transaction stays open. sqlx itself does not promise that: a `BEGIN` whose reply is still under way
-/// is not rolled back, and the connection goes back to its pool inside a transaction. So it runs in a task of its own.
+/// is not rolled back, and the connection goes back to its pool inside a transaction. So it is brought to its end all the same.
 pub async fn begin<DB: Dialect>(pool: &Pool<DB>) -> Result<Transaction<'static, DB>, sqlx::Error> {
-    in_a_task(pool, DB::BEGIN_WRITE, false).await
+    begun(pool, DB::BEGIN_WRITE, false).await
 }
 
 /// Begins a transaction with a statement of the caller's, such as one that names another isolation level.
@@ -28,29 +29,24 @@ pub async fn begin_with<DB: Dialect>(
     pool: &Pool<DB>,
     statement: &'static str,
 ) -> Result<Transaction<'static, DB>, sqlx::Error> {
-    in_a_task(pool, statement, true).await
+    begun(pool, statement, true).await
 }
 
-async fn in_a_task<DB: Dialect>(
+async fn begun<DB: Dialect>(
     pool: &Pool<DB>,
     statement: &'static str,
     needs_mark: bool,
 ) -> Result<Transaction<'static, DB>, sqlx::Error> {
     let pool = pool.clone();
-    // If this future is dropped the task goes on, and what it answers with, a whole transaction, is dropped: rolled back.
-    let begun = tokio::spawn(async move {
+    // Dropped before its end, this goes on, and what it comes to, a whole transaction, is dropped: rolled back.
+    to_its_end(async move {
         let mut tx = pool.begin_with(statement).await?;
         if needs_mark {
             DB::mark(&mut tx).await?;
         }
         Ok(tx)
-    });
-    match begun.await {
-        Ok(begun) => begun,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The runtime is shutting down.
-        Err(_) => Err(sqlx::Error::PoolClosed),
-    }
+    })
+    .await
 }
 
 /// Commits a transaction of [`begin`] or [`begin_with`], and fails where it was aborted or ended by an error that somebody

@@ -8,6 +8,11 @@ pub const MIGRATIONS: Migrations = Migrations {
     postgres: &[
         Migration { version: 1, name: "idempotency", sql: include_str!("../migrations/postgres/0001_idempotency.sql") },
         Migration { version: 2, name: "phased", sql: include_str!("../migrations/postgres/0002_phased.sql") },
+        Migration {
+            version: 3,
+            name: "heap_only_updates",
+            sql: include_str!("../migrations/postgres/0003_heap_only_updates.sql"),
+        },
     ],
     sqlite: &[
         Migration { version: 1, name: "idempotency", sql: include_str!("../migrations/sqlite/0001_idempotency.sql") },

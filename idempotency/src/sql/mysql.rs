@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leastlock_core::{ErrorClass, Statement, classify};
+use leastlock_core::{ErrorClass, Statement, classify, to_its_end};
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool, Transaction};
 
 use super::IdempotencySql;
@@ -33,14 +33,8 @@ impl IdempotencySql for MySql {
         let wait_s = limits.deadline.saturating_duration_since(Instant::now()).as_secs();
         let message = BEGIN.replace("{idle_s}", &idle_s.to_string()).replace("{wait_s}", &wait_s.to_string());
         let pool = pool.clone();
-        // If this future is dropped the task goes on, and the transaction that it answers with is dropped: rolled back.
-        let begun = tokio::spawn(async move { pool.begin_with(AssertSqlSafe(message)).await.map(OwnTransaction::new) });
-        match begun.await {
-            Ok(begun) => begun,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // The runtime is shutting down.
-            Err(_) => Err(sqlx::Error::PoolClosed),
-        }
+        // Dropped before its end, this goes on, and the transaction that it comes to is dropped: rolled back.
+        to_its_end(async move { pool.begin_with(AssertSqlSafe(message)).await.map(OwnTransaction::new) }).await
     }
 
     async fn prove(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {

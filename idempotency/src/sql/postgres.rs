@@ -7,6 +7,7 @@ use super::{IdempotencySql, transaction_methods};
 use crate::claim::{Answer, Existing, Limits, Request};
 use crate::own_transaction::OwnTransaction;
 
+const BEGIN: &str = include_str!("../../sql/postgres/begin.sql");
 const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
 const CLAIM_EXPIRED: &str = include_str!("../../sql/postgres/claim_expired.sql");
 const SWEEP: &str = include_str!("../../sql/postgres/sweep.sql");
@@ -17,7 +18,7 @@ impl IdempotencySql for Postgres {
     transaction_methods!();
 
     async fn begin(pool: &Pool<Self>, _: &Limits) -> Result<OwnTransaction<Self>, sqlx::Error> {
-        leastlock_core::begin(pool).await.map(OwnTransaction::new)
+        leastlock_core::begin_with(pool, BEGIN).await.map(OwnTransaction::new)
     }
 
     /// An aborted transaction refuses every statement by itself.
