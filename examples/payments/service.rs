@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leastlock::core::{Backoff, MigrationError};
 use leastlock::idempotency::phased::{Phased, Reconciler};
-use leastlock::outbox::{Outbox, Relay};
+use leastlock::outbox::{Outbox, Relay, SqlLog};
 use leastlock::{idempotency, outbox};
 use sqlx::{Pool, Postgres, Sqlite};
 use tokio::net::TcpListener;
@@ -66,7 +66,7 @@ async fn serve_on<DB: Engine>(args: Serve) -> Result<(), Ended> {
 /// Everything that the service runs.
 struct Service<DB: Engine> {
     desk: Arc<Desk<DB>>,
-    relay: Relay<DB, Notices>,
+    relay: Relay<SqlLog<DB>, Notices>,
     reconciler: Reconciler<DB, Card>,
 }
 

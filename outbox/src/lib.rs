@@ -65,7 +65,7 @@ pub use crate::event::{Event, EventId};
 pub use crate::headers::Headers;
 pub use crate::migrations::MIGRATIONS;
 pub use crate::outbox::{Outbox, Wake};
-pub use crate::relay::{Relay, RelayBuilder, Stats, Summary};
+pub use crate::relay::{Log, Relay, RelayBuilder, SqlLog, Stats, Summary};
 #[cfg(feature = "kafka")]
 pub use crate::sink::kafka::KafkaSink;
 pub use crate::sink::memory::MemorySink;

@@ -1,5 +1,6 @@
 //! Reads what became visible, publishes it, notes how far.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leastlock_core::Backoff;
@@ -15,11 +16,13 @@ use crate::sql::OutboxSql;
 
 mod connection;
 pub(crate) mod cursor;
+pub(crate) mod log;
 mod ownership;
 mod run;
 mod stats;
 
-pub use stats::Stats;
+pub use self::log::{Log, SqlLog};
+pub use self::stats::Stats;
 
 /// The shortest and longest pause between polls that find nothing.
 const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(250));
@@ -41,8 +44,8 @@ const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mil
 /// | `drain` | 5 s | at shutdown, how long the sink may take for what is under way |
 #[derive(Debug)]
 #[must_use = "a relay does nothing until it runs"]
-pub struct Relay<DB: OutboxSql, S: Sink> {
-    pool: Pool<DB>,
+pub struct Relay<L: Log, S: Sink> {
+    log: Arc<L>,
     sink: S,
     settings: Settings,
     wake: Wake,
@@ -64,13 +67,15 @@ pub struct Summary {
     pub published: u64,
 }
 
-impl<DB: OutboxSql, S: Sink> Relay<DB, S> {
+impl<DB: OutboxSql, S: Sink> Relay<SqlLog<DB>, S> {
     /// A relay from the outbox of `pool` to `sink`.
-    pub fn builder(pool: &Pool<DB>, sink: S) -> RelayBuilder<DB, S> {
-        let settings = Settings { lease: Duration::from_secs(10), page: 200, drain: Duration::from_secs(5) };
-        RelayBuilder(Self { pool: pool.clone(), sink, settings, wake: Wake::default(), stats: Stats::default() })
+    pub fn builder(pool: &Pool<DB>, sink: S) -> RelayBuilder<SqlLog<DB>, S> {
+        let spare = pool.options().get_max_connections() >= DB::RELAY_CONNECTIONS;
+        RelayBuilder::over(SqlLog::of(pool), sink, spare)
     }
+}
 
+impl<L: Log, S: Sink> Relay<L, S> {
     /// Live figures, for a progress bar or a probe.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -95,7 +100,7 @@ impl<DB: OutboxSql, S: Sink> Relay<DB, S> {
         let heartbeat = CancellationToken::new();
         // Dropping this future drops the guard, which ends the heartbeat with it.
         let ends_heartbeat = heartbeat.clone().drop_guard();
-        let keeper = tokio::spawn(ownership.clone().keep(self.pool.clone(), heartbeat));
+        let keeper = tokio::spawn(ownership.clone().keep(self.log.clone(), heartbeat));
         let mut run = Run::new(&self, &ownership);
         let outcome = self.publish_until(&shutdown, &mut run).await;
         drop(ends_heartbeat);
@@ -108,7 +113,7 @@ impl<DB: OutboxSql, S: Sink> Relay<DB, S> {
         outcome.map(|()| Summary { published: self.stats.published() })
     }
 
-    async fn publish_until(&self, shutdown: &CancellationToken, run: &mut Run<'_, DB, S>) -> Result<(), Error> {
+    async fn publish_until(&self, shutdown: &CancellationToken, run: &mut Run<'_, L, S>) -> Result<(), Error> {
         let (backoff, mut failures, mut pause) = (Backoff::new(POLL.0, POLL.1), 0, POLL.0);
         while !shutdown.is_cancelled() {
             match run.step(shutdown).await {
@@ -142,30 +147,40 @@ impl<DB: OutboxSql, S: Sink> Relay<DB, S> {
 /// Builds a [`Relay`]; [`build`](Self::build) checks the limits.
 #[derive(Debug)]
 #[must_use = "call `build`"]
-pub struct RelayBuilder<DB: OutboxSql, S: Sink>(Relay<DB, S>);
+pub struct RelayBuilder<L: Log, S: Sink> {
+    relay: Relay<L, S>,
+    /// Whether the log has the connections that a relay needs.
+    enough_connections: bool,
+}
 
-impl<DB: OutboxSql, S: Sink> RelayBuilder<DB, S> {
+impl<L: Log, S: Sink> RelayBuilder<L, S> {
+    pub(crate) fn over(log: L, sink: S, enough_connections: bool) -> Self {
+        let settings = Settings { lease: Duration::from_secs(10), page: 200, drain: Duration::from_secs(5) };
+        let (log, wake, stats) = (Arc::new(log), Wake::default(), Stats::default());
+        Self { relay: Relay { log, sink, settings, wake, stats }, enough_connections }
+    }
+
     /// How long shards stay this relay's without a renewal (default: 10 s; 500 ms to 1 h).
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.0.settings.lease = lease;
+        self.relay.settings.lease = lease;
         self
     }
 
     /// Events of a shard read, published and noted together (default: 200; 1 to 10,000).
     pub fn page(mut self, page: u32) -> Self {
-        self.0.settings.page = page;
+        self.relay.settings.page = page;
         self
     }
 
     /// How long the sink may take at shutdown for what is under way (default: 5 s).
     pub fn drain(mut self, drain: Duration) -> Self {
-        self.0.settings.drain = drain;
+        self.relay.settings.drain = drain;
         self
     }
 
     /// The signal of an [`Outbox`](crate::Outbox) in the same process.
     pub fn woken_by(mut self, wake: Wake) -> Self {
-        self.0.wake = wake;
+        self.relay.wake = wake;
         self
     }
 
@@ -173,19 +188,19 @@ impl<DB: OutboxSql, S: Sink> RelayBuilder<DB, S> {
     ///
     /// # Errors
     /// [`SettingError`] names the setting that is out of bounds.
-    pub fn build(self) -> Result<Relay<DB, S>, SettingError> {
-        let Settings { lease, page, .. } = self.0.settings;
+    pub fn build(self) -> Result<Relay<L, S>, SettingError> {
+        let Settings { lease, page, .. } = self.relay.settings;
         if !(Duration::from_millis(500)..=Duration::from_hours(1)).contains(&lease) {
             return Err(SettingError { setting: "lease", bounds: "500 ms to 1 h" });
         }
         if !(1..=10_000).contains(&page) {
             return Err(SettingError { setting: "page", bounds: "1 to 10,000 events" });
         }
-        if self.0.pool.options().get_max_connections() < DB::RELAY_CONNECTIONS {
+        if !self.enough_connections {
             let bounds = "at least 2: the relay keeps one, and its heartbeat takes another";
             return Err(SettingError { setting: "max_connections of the relay's pool", bounds });
         }
-        Ok(self.0)
+        Ok(self.relay)
     }
 }
 

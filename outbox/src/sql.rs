@@ -6,7 +6,7 @@ use leastlock_core::Dialect;
 
 use crate::error::Error;
 use crate::event::Event;
-use crate::relay::cursor::{Cursor, Page};
+use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
 
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -16,11 +16,14 @@ mod sqlite;
 /// An engine that keeps an outbox. Implemented wherever [`Dialect`] is.
 ///
 /// # Contract
-/// [`read`](Self::read) answers, for each cursor, the next events that are committed and not yet behind it: every event
-/// exactly once as the cursor moves, the events of a key in the order of their commits, however late a transaction commits.
+/// [`read`](Self::read) answers, for each place, the next events that are committed and neither behind it nor among the unnoted
+/// ones: every event exactly once as the place moves, the events of a key in the order of their commits, however late a
+/// transaction commits.
 pub trait OutboxSql: Dialect {
     /// Whether events are spread over shards.
     const SHARDED: bool;
+    /// Whether a position says what was published (see [`Log::POSITIONS`](crate::relay::Log::POSITIONS)).
+    const POSITIONS: bool;
     /// Appends an event: shard, event id, topic, key, value, headers, partition.
     const APPEND: &'static str;
     /// Counts the shards.
@@ -53,16 +56,16 @@ pub trait OutboxSql: Dialect {
         lease_ms: i64,
     ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
 
-    /// Reads the next page of each shard, at most `limit` events each.
+    /// Reads the next page of each shard, at most `limit` events each; a page for each place, in the same order.
     fn read(
         connection: &mut Self::Connection,
-        cursors: &[Cursor],
+        from: &[ReadFrom],
         limit: i64,
     ) -> impl Future<Output = Result<Vec<Page>, Error>> + Send;
 
-    /// Notes how far shards were published; answers the shards that still are this relay's.
-    fn advance(
+    /// Notes what was published, in one transaction; answers the shards that still are this relay's.
+    fn note(
         connection: &mut Self::Connection,
-        cursors: &[Cursor],
+        notes: &[Note],
     ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
 }

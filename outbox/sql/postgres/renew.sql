@@ -1,4 +1,4 @@
--- Lock: the rows of the shards held, in the order of their numbers (as advance.sql does, so that the two never deadlock), for
+-- Lock: the rows of the shards held, in the order of their numbers (as note.sql does, so that the two never deadlock), for
 -- one statement. Isolation: READ COMMITTED: the epoch is judged on the row as it is once locked. Only what the relay knows
 -- that it holds is renewed: a shard of its name that it lost sight of must expire. Nor is a lease that is over: another
 -- relay may be about to take it.

@@ -14,15 +14,15 @@ use crate::sql::OutboxSql;
 /// A connection on loan from the pool. Unless it is given back it is closed when dropped, so that one in the middle of a
 /// statement is never handed out again, nor waited for: sqlx would ask it for an answer first, which may not come.
 #[derive(Debug)]
-pub(super) struct Lent<DB: OutboxSql>(Option<PoolConnection<DB>>);
+pub(crate) struct Lent<DB: OutboxSql>(Option<PoolConnection<DB>>);
 
 impl<DB: OutboxSql> Lent<DB> {
-    pub(super) async fn from(pool: &Pool<DB>) -> Result<Self, Error> {
+    pub(crate) async fn from(pool: &Pool<DB>) -> Result<Self, Error> {
         Ok(Self(Some(pool.acquire().await.map_err(Error::database::<DB>)?)))
     }
 
     /// One with the settings for reading, where the engine has some; such a one is never given back.
-    pub(super) async fn reader(pool: &Pool<DB>) -> Result<Self, Error> {
+    pub(crate) async fn reader(pool: &Pool<DB>) -> Result<Self, Error> {
         let mut connection = Self::from(pool).await?;
         if let Some(setting) = DB::READER {
             Statement::new(setting).execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
@@ -31,7 +31,7 @@ impl<DB: OutboxSql> Lent<DB> {
     }
 
     /// Back to the pool, once it has answered.
-    pub(super) fn give_back(mut self) {
+    pub(crate) fn give_back(mut self) {
         drop(self.0.take());
     }
 }
@@ -60,7 +60,7 @@ impl<DB: OutboxSql> Drop for Lent<DB> {
 }
 
 /// What the database answers, if it does within `limit`.
-pub(super) async fn within<T>(
+pub(crate) async fn within<T>(
     limit: Duration,
     request: &'static str,
     answer: impl Future<Output = Result<T, Error>>,

@@ -29,6 +29,26 @@ pub struct Cursor {
     pub position: Position,
 }
 
+/// Where the next read of a shard begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadFrom {
+    /// Behind the last event read.
+    pub cursor: Cursor,
+    /// The ids of the events that were read and are not yet noted. Filled only where a position does not say it
+    /// ([`Log::POSITIONS`](crate::relay::Log::POSITIONS)).
+    pub unnoted: Vec<i64>,
+}
+
+/// What to note of a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The shard, the epoch of its ownership, and the position behind the last event published without a gap.
+    pub cursor: Cursor,
+    /// The ids of the events published since the last note, in the order of their reading. Filled only where a position does
+    /// not say it ([`Log::POSITIONS`](crate::relay::Log::POSITIONS)).
+    pub published: Vec<i64>,
+}
+
 /// Events read for a cursor, and where it stands once they are published.
 #[derive(Debug, Clone)]
 pub struct Page {
@@ -71,6 +91,11 @@ impl Page {
             _ => Position { done: target.clone(), target: None, last_id: 0 },
         };
         Self { cursor: cursor.clone(), events, window: Some(target), after }
+    }
+
+    /// The shard that it is of.
+    pub(crate) fn shard(&self) -> i64 {
+        self.cursor.shard
     }
 
     /// The cursor once the first `published` events of the page are published, and no more.

@@ -7,15 +7,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leastlock_core::Statement;
-use sqlx::Pool;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::relay::connection::{Lent, within};
+use crate::relay::connection::within;
 use crate::relay::cursor::Cursor;
-use crate::sql::OutboxSql;
+use crate::relay::log::Log;
 
 /// What the client's clock may differ from the database's while a lease lasts, besides a hundredth of it.
 const DRIFT: Duration = Duration::from_millis(2);
@@ -51,11 +49,10 @@ impl Ownership {
     }
 
     /// Takes every free shard.
-    pub(crate) async fn claim<DB: OutboxSql>(&self, connection: &mut DB::Connection) -> Result<Vec<Cursor>, Error> {
+    pub(crate) async fn claim(&self, log: &impl Log) -> Result<Vec<Cursor>, Error> {
         let shards: Vec<i64> = self.held().iter().map(|held| held.shard).collect();
         let sent = Instant::now();
-        let claimed = DB::claim(connection, &self.owner, &shards, self.lease_ms()).await;
-        let claimed = claimed.map_err(Error::database::<DB>)?;
+        let claimed = log.claim(&self.owner, &shards, self.lease_ms()).await?;
         let mut held = self.held();
         held.retain(|held| claimed.iter().all(|cursor| cursor.shard != held.shard));
         let until = self.until(sent);
@@ -71,12 +68,12 @@ impl Ownership {
 
     /// Renews every third of the lease until `stop`. An attempt gets a sixth of it, and one that failed is made again after a
     /// twelfth: three fit into a lease. One that fails leaves the deadlines where they were.
-    pub(crate) async fn keep<DB: OutboxSql>(self, pool: Pool<DB>, stop: CancellationToken) {
+    pub(crate) async fn keep(self, log: Arc<impl Log>, stop: CancellationToken) {
         let mut pause = self.lease / 3;
         let renewing = async {
             loop {
                 tokio::time::sleep(pause).await;
-                pause = match within(self.lease / 6, "a renewal", self.renew(&pool)).await {
+                pause = match within(self.lease / 6, "a renewal", self.renew(&*log)).await {
                     Ok(()) => self.lease / 3,
                     Err(error) => {
                         tracing::warn!(%error, "the outbox shards' lease was not renewed");
@@ -89,21 +86,17 @@ impl Ownership {
     }
 
     /// Gives all shards back, so that another relay need not wait for the lease to end.
-    pub(crate) async fn release<DB: OutboxSql>(&self, connection: &mut DB::Connection) -> Result<(), Error> {
-        let release = Statement::new(DB::RELEASE).bind(&self.owner);
-        release.execute::<DB>(connection).await.map_err(Error::database::<DB>)?;
-        Ok(())
+    pub(crate) async fn release(&self, log: &impl Log) -> Result<(), Error> {
+        log.release(&self.owner).await
     }
 
-    async fn renew<DB: OutboxSql>(&self, pool: &Pool<DB>) -> Result<(), Error> {
+    async fn renew(&self, log: &impl Log) -> Result<(), Error> {
         let held: Vec<_> = self.held().iter().map(|held| (held.shard, held.epoch)).collect();
         if held.is_empty() {
             return Ok(());
         }
-        let mut connection = Lent::from(pool).await?;
         let sent = Instant::now();
-        let renewed = DB::renew(&mut connection, &held, self.lease_ms()).await.map_err(Error::database::<DB>)?;
-        connection.give_back();
+        let renewed = log.renew(&held, self.lease_ms()).await?;
         let until = self.until(sent);
         for now_held in self.held().iter_mut() {
             // A shard that was claimed anew meanwhile has another epoch, and another deadline.

@@ -6,25 +6,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::Relay;
 use crate::error::Error;
-use crate::relay::connection::{Lent, within};
-use crate::relay::cursor::{Cursor, Page};
+use crate::relay::connection::within;
+use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
+use crate::relay::log::Log;
 use crate::relay::ownership::Ownership;
 use crate::sink::{LoggedEvent, SendError, Sink};
-use crate::sql::OutboxSql;
 
 /// The most that a read may be given, however often it was cut off.
 const LONGEST_READ: Duration = Duration::from_hours(1);
 
 /// One run of a relay: the shards that it owns.
-pub(super) struct Run<'a, DB: OutboxSql, S: Sink> {
-    relay: &'a Relay<DB, S>,
+pub(super) struct Run<'a, L: Log, S: Sink> {
+    relay: &'a Relay<L, S>,
     ownership: &'a Ownership,
     shards: Vec<Cursor>,
     claim_at: Instant,
     /// How long a read may take. One that was cut off gets twice as long the next time, so that a slow one comes to its end.
     read_limit: Duration,
-    /// The connection between statements, where the engine needs settings for reading.
-    reader: Option<Lent<DB>>,
 }
 
 /// What a step came to.
@@ -38,10 +36,10 @@ pub(super) enum Step {
     Unsure,
 }
 
-impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
-    pub(super) fn new(relay: &'a Relay<DB, S>, ownership: &'a Ownership) -> Self {
+impl<'a, L: Log, S: Sink> Run<'a, L, S> {
+    pub(super) fn new(relay: &'a Relay<L, S>, ownership: &'a Ownership) -> Self {
         let read_limit = relay.settings.lease;
-        Self { relay, ownership, shards: Vec::new(), claim_at: Instant::now(), read_limit, reader: None }
+        Self { relay, ownership, shards: Vec::new(), claim_at: Instant::now(), read_limit }
     }
 
     /// Reads a page of each shard, publishes it and notes it. What only asks the database is dropped at `shutdown`.
@@ -84,15 +82,9 @@ impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
     }
 
     /// Gives all shards back.
-    pub(super) async fn release(mut self) -> Result<(), Error> {
+    pub(super) async fn release(self) -> Result<(), Error> {
         let limit = self.relay.settings.lease / 3;
-        let release = async {
-            let mut connection = self.connection().await?;
-            self.ownership.release::<DB>(&mut connection).await?;
-            self.keep(connection);
-            Ok(())
-        };
-        within(limit, "giving the shards back", release).await
+        within(limit, "giving the shards back", self.ownership.release(&*self.relay.log)).await
     }
 
     /// Drops shards whose lease may be over, and takes free ones now and then.
@@ -111,11 +103,7 @@ impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
     }
 
     async fn claim(&mut self) -> Result<Vec<Cursor>, Error> {
-        let mut connection = self.connection().await?;
-        let limit = self.relay.settings.lease / 3;
-        let claimed = within(limit, "a claim", self.ownership.claim::<DB>(&mut connection)).await?;
-        self.keep(connection);
-        Ok(claimed)
+        within(self.relay.settings.lease / 3, "a claim", self.ownership.claim(&*self.relay.log)).await
     }
 
     /// Owns nothing any more, as far as this relay knows. Other owners may publish from here on; this one may claim again.
@@ -128,32 +116,15 @@ impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
 
     /// Reads the next page of each shard.
     async fn read(&mut self) -> Result<Vec<Page>, Error> {
-        let mut connection = self.connection().await?;
-        let read = DB::read(&mut connection, &self.shards, i64::from(self.relay.settings.page));
+        let from: Vec<_> =
+            self.shards.iter().map(|cursor| ReadFrom { cursor: cursor.clone(), unnoted: Vec::new() }).collect();
+        let read = self.relay.log.read(&from, i64::from(self.relay.settings.page));
         let pages = within(self.read_limit, "a read", read).await;
         self.read_limit = match &pages {
             Err(Error::NoAnswer { .. }) => (self.read_limit * 2).min(LONGEST_READ),
             _ => self.relay.settings.lease,
         };
-        let pages = pages?;
-        self.keep(connection);
-        Ok(pages)
-    }
-
-    async fn connection(&mut self) -> Result<Lent<DB>, Error> {
-        match self.reader.take() {
-            Some(reader) => Ok(reader),
-            None => within(self.relay.settings.lease, "connecting", Lent::reader(&self.relay.pool)).await,
-        }
-    }
-
-    /// For a connection that has answered; after an error it is dropped, hence closed, and the next statement opens another.
-    fn keep(&mut self, connection: Lent<DB>) {
-        if DB::READER.is_some() {
-            self.reader = Some(connection);
-        } else {
-            connection.give_back();
-        }
+        pages
     }
 
     /// Publishes within the lease, which the heartbeat prolongs meanwhile. `None`: the lease ended, or the drain did.
@@ -188,7 +159,9 @@ impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
             .filter(|(_, published)| **published > 0)
             .map(|(cursor, _)| cursor.clone())
             .collect();
-        let noted = within(self.relay.settings.lease, "noting what was published", self.advance(&with_events)).await;
+        let notes: Vec<_> =
+            with_events.iter().map(|cursor| Note { cursor: cursor.clone(), published: Vec::new() }).collect();
+        let noted = within(self.relay.settings.lease, "noting what was published", self.relay.log.note(&notes)).await;
         if noted.is_err() {
             self.let_go();
         }
@@ -203,13 +176,6 @@ impl<'a, DB: OutboxSql, S: Sink> Run<'a, DB, S> {
         self.shards = moved.into_iter().filter(|cursor| !fenced(cursor)).collect();
         self.ownership.keep_only(&self.shards);
         Ok(())
-    }
-
-    async fn advance(&mut self, cursors: &[Cursor]) -> Result<Vec<i64>, Error> {
-        let mut connection = self.connection().await?;
-        let own = DB::advance(&mut connection, cursors).await.map_err(Error::database::<DB>)?;
-        self.keep(connection);
-        Ok(own)
     }
 }
 

@@ -7,7 +7,7 @@ use super::OutboxSql;
 use crate::error::Error;
 use crate::event::Event;
 use crate::headers::hex;
-use crate::relay::cursor::{Cursor, Page, Position, newest_transaction};
+use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom, newest_transaction};
 use crate::sink::LoggedEvent;
 
 const APPEND_ALL: &str = include_str!("../../sql/postgres/append_all.sql");
@@ -15,10 +15,11 @@ const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
 const RENEW: &str = include_str!("../../sql/postgres/renew.sql");
 const READ: &str = include_str!("../../sql/postgres/read.sql");
 const PAGE: &str = include_str!("../../sql/postgres/page.sql");
-const ADVANCE: &str = include_str!("../../sql/postgres/advance.sql");
+const NOTE: &str = include_str!("../../sql/postgres/note.sql");
 
 impl OutboxSql for Postgres {
     const SHARDED: bool = true;
+    const POSITIONS: bool = true;
     const APPEND: &'static str = include_str!("../../sql/postgres/append.sql");
     const SHARDS: &'static str = include_str!("../../sql/postgres/shards.sql");
     const READER: Option<&'static str> = Some(include_str!("../../sql/postgres/reader.sql"));
@@ -73,32 +74,35 @@ impl OutboxSql for Postgres {
         renew.fetch_all::<Self>(connection).await?.iter().map(|row| row.int(0)).collect()
     }
 
-    async fn read(connection: &mut Self::Connection, cursors: &[Cursor], limit: i64) -> Result<Vec<Page>, Error> {
-        let (in_window, fresh): (Vec<_>, Vec<_>) = cursors.iter().partition(|cursor| cursor.position.target.is_some());
-        let mut pages = Vec::with_capacity(cursors.len());
+    async fn read(connection: &mut Self::Connection, from: &[ReadFrom], limit: i64) -> Result<Vec<Page>, Error> {
+        let cursors = || from.iter().map(|from| &from.cursor);
+        let (in_window, fresh): (Vec<_>, Vec<_>) = cursors().partition(|cursor| cursor.position.target.is_some());
+        let mut pages = Vec::with_capacity(from.len());
         if !fresh.is_empty() {
             pages.extend(read_fresh(connection, &fresh, limit).await?);
         }
         if !in_window.is_empty() {
             pages.extend(read_window(connection, &in_window, limit).await?);
         }
+        let place = |page: &Page| cursors().position(|cursor| cursor.shard == page.shard());
+        pages.sort_by_key(place);
         Ok(pages)
     }
 
-    async fn advance(connection: &mut Self::Connection, cursors: &[Cursor]) -> Result<Vec<i64>, sqlx::Error> {
-        let shards: Vec<i64> = cursors.iter().map(|cursor| cursor.shard).collect();
-        let epochs: Vec<i64> = cursors.iter().map(|cursor| cursor.epoch).collect();
-        let dones: Vec<String> = cursors.iter().map(|cursor| cursor.position.done.clone()).collect();
-        let targets: Vec<String> =
-            cursors.iter().map(|cursor| cursor.position.target.clone().unwrap_or_default()).collect();
-        let last_ids: Vec<i64> = cursors.iter().map(|cursor| cursor.position.last_id).collect();
-        let advance = Statement::new(ADVANCE)
+    async fn note(connection: &mut Self::Connection, notes: &[Note]) -> Result<Vec<i64>, sqlx::Error> {
+        let cursors = || notes.iter().map(|note| &note.cursor);
+        let shards: Vec<i64> = cursors().map(|cursor| cursor.shard).collect();
+        let epochs: Vec<i64> = cursors().map(|cursor| cursor.epoch).collect();
+        let dones: Vec<String> = cursors().map(|cursor| cursor.position.done.clone()).collect();
+        let targets: Vec<String> = cursors().map(|cursor| cursor.position.target.clone().unwrap_or_default()).collect();
+        let last_ids: Vec<i64> = cursors().map(|cursor| cursor.position.last_id).collect();
+        let note = Statement::new(NOTE)
             .bind(shards.as_slice())
             .bind(epochs.as_slice())
             .bind(dones.as_slice())
             .bind(targets.as_slice())
             .bind(last_ids.as_slice());
-        advance.fetch_all::<Self>(connection).await?.iter().map(|row| row.int(0)).collect()
+        note.fetch_all::<Self>(connection).await?.iter().map(|row| row.int(0)).collect()
     }
 }
 

@@ -7,16 +7,17 @@ use super::OutboxSql;
 use crate::error::Error;
 use crate::event::Event;
 use crate::outbox::append_one;
-use crate::relay::cursor::{Cursor, Page, Position};
+use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom};
 use crate::sink::LoggedEvent;
 
 const CLAIM: &str = include_str!("../../sql/sqlite/claim.sql");
 const RENEW: &str = include_str!("../../sql/sqlite/renew.sql");
 const READ: &str = include_str!("../../sql/sqlite/read.sql");
-const ADVANCE: &str = include_str!("../../sql/sqlite/advance.sql");
+const NOTE: &str = include_str!("../../sql/sqlite/note.sql");
 
 impl OutboxSql for Sqlite {
     const SHARDED: bool = false;
+    const POSITIONS: bool = true;
     const APPEND: &'static str = include_str!("../../sql/sqlite/append.sql");
     const SHARDS: &'static str = include_str!("../../sql/sqlite/shards.sql");
     const READER: Option<&'static str> = None;
@@ -62,9 +63,9 @@ impl OutboxSql for Sqlite {
         Ok(renewed)
     }
 
-    async fn read(connection: &mut Self::Connection, cursors: &[Cursor], limit: i64) -> Result<Vec<Page>, Error> {
-        let mut pages = Vec::with_capacity(cursors.len());
-        for cursor in cursors {
+    async fn read(connection: &mut Self::Connection, from: &[ReadFrom], limit: i64) -> Result<Vec<Page>, Error> {
+        let mut pages = Vec::with_capacity(from.len());
+        for ReadFrom { cursor, .. } in from {
             let read = Statement::new(READ).bind(cursor.position.last_id).bind(limit);
             let rows = read.fetch_all::<Self>(&mut *connection).await.map_err(Error::database::<Self>)?;
             let events =
@@ -74,11 +75,12 @@ impl OutboxSql for Sqlite {
         Ok(pages)
     }
 
-    async fn advance(connection: &mut Self::Connection, cursors: &[Cursor]) -> Result<Vec<i64>, sqlx::Error> {
-        let mut own = Vec::with_capacity(cursors.len());
-        for cursor in cursors {
-            let advance = Statement::new(ADVANCE).bind(cursor.shard).bind(cursor.epoch).bind(cursor.position.last_id);
-            if advance.execute::<Self>(&mut *connection).await? == 1 {
+    async fn note(connection: &mut Self::Connection, notes: &[Note]) -> Result<Vec<i64>, sqlx::Error> {
+        let mut own = Vec::with_capacity(notes.len());
+        // There is one shard, so this is one statement.
+        for Note { cursor, .. } in notes {
+            let note = Statement::new(NOTE).bind(cursor.shard).bind(cursor.epoch).bind(cursor.position.last_id);
+            if note.execute::<Self>(&mut *connection).await? == 1 {
                 own.push(cursor.shard);
             }
         }

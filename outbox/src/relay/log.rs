@@ -1,0 +1,114 @@
+//! Where a relay's events are kept, as the pipeline sees it.
+
+use std::future::Future;
+
+use leastlock_core::Statement;
+use sqlx::Pool;
+use tokio::sync::Mutex;
+
+use crate::error::Error;
+use crate::relay::connection::Lent;
+use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
+use crate::sql::OutboxSql;
+
+/// A log of events with shards, owners and positions.
+///
+/// # Contract
+/// - [`read`](Self::read) answers, for each place, the next events that are committed and neither behind the place nor among
+///   the unnoted ones: every event exactly once as the places move, the events of a key in the order of their commits,
+///   however late a transaction commits. It may run at the same time as a note.
+/// - [`note`](Self::note) moves nothing of a shard whose epoch is not the note's: it answers the shards that still are the
+///   caller's. All notes of a call are one transaction.
+/// - No method holds a transaction or a lock once it has answered, or its future was dropped and the database has noticed.
+///
+/// # Cancel safety
+/// Each future may be dropped at any time; whether its statement took effect is then unknown.
+pub trait Log: Send + Sync + 'static {
+    /// Whether a position says what was published. Where it does not, because published events are deleted from the log, a
+    /// read is told which events are on their way, and a note which were published.
+    const POSITIONS: bool;
+
+    /// Takes every shard for `owner` that is free, or that is its own by name and not among the shards `held`.
+    fn claim(
+        &self,
+        owner: &str,
+        held: &[i64],
+        lease_ms: i64,
+    ) -> impl Future<Output = Result<Vec<Cursor>, Error>> + Send;
+
+    /// Prolongs the lease of shards held at an epoch; answers the shards for which it did.
+    fn renew(&self, held: &[(i64, i64)], lease_ms: i64) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
+
+    /// Gives an owner's shards back.
+    fn release(&self, owner: &str) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Reads the next page of each shard, at most `limit` events each; a page for each place, in the same order.
+    fn read(&self, from: &[ReadFrom], limit: i64) -> impl Future<Output = Result<Vec<Page>, Error>> + Send;
+
+    /// Notes what was published; answers the shards that still are the caller's.
+    fn note(&self, notes: &[Note]) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
+}
+
+/// The log in the tables of a database. Statements other than reads borrow a connection of the pool for as long as they last;
+/// the one that reads is kept, where the engine needs settings for reading.
+#[derive(Debug)]
+pub struct SqlLog<DB: OutboxSql> {
+    pool: Pool<DB>,
+    reader: Mutex<Option<Lent<DB>>>,
+}
+
+impl<DB: OutboxSql> SqlLog<DB> {
+    pub(crate) fn of(pool: &Pool<DB>) -> Self {
+        Self { pool: pool.clone(), reader: Mutex::default() }
+    }
+}
+
+impl<DB: OutboxSql> Log for SqlLog<DB> {
+    const POSITIONS: bool = DB::POSITIONS;
+
+    async fn claim(&self, owner: &str, held: &[i64], lease_ms: i64) -> Result<Vec<Cursor>, Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        let claimed = DB::claim(&mut connection, owner, held, lease_ms).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
+        Ok(claimed)
+    }
+
+    async fn renew(&self, held: &[(i64, i64)], lease_ms: i64) -> Result<Vec<i64>, Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        let renewed = DB::renew(&mut connection, held, lease_ms).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
+        Ok(renewed)
+    }
+
+    async fn release(&self, owner: &str) -> Result<(), Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        let release = Statement::new(DB::RELEASE).bind(owner);
+        release.execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
+        Ok(())
+    }
+
+    async fn read(&self, from: &[ReadFrom], limit: i64) -> Result<Vec<Page>, Error> {
+        // Reads come one at a time, so nobody waits here.
+        let mut kept = self.reader.lock().await;
+        let mut connection = match kept.take() {
+            Some(reader) => reader,
+            None => Lent::reader(&self.pool).await?,
+        };
+        // Dropped half-way, or after an error, the connection is closed and the next read opens another.
+        let pages = DB::read(&mut connection, from, limit).await?;
+        if DB::READER.is_some() {
+            *kept = Some(connection);
+        } else {
+            connection.give_back();
+        }
+        Ok(pages)
+    }
+
+    async fn note(&self, notes: &[Note]) -> Result<Vec<i64>, Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        let own = DB::note(&mut connection, notes).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
+        Ok(own)
+    }
+}
