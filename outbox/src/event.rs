@@ -27,6 +27,12 @@ impl EventId {
     pub fn parse(text: &str) -> Result<Self, uuid::Error> {
         Uuid::parse_str(text).map(Self)
     }
+
+    /// The id as it stands in the header, in memory of the caller's.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn write_to<'b>(&self, buffer: &'b mut [u8; 36]) -> &'b str {
+        self.0.hyphenated().encode_lower(buffer)
+    }
 }
 
 impl fmt::Display for EventId {

@@ -69,5 +69,5 @@ pub use crate::relay::{Log, Relay, RelayBuilder, SqlLog, Stats, Summary};
 #[cfg(feature = "kafka")]
 pub use crate::sink::kafka::KafkaSink;
 pub use crate::sink::memory::MemorySink;
-pub use crate::sink::{LoggedEvent, SendError, Sink};
+pub use crate::sink::{Batch, LoggedEvent, Receipt, Refusal, SendError, Sink};
 pub use crate::sql::OutboxSql;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leastlock_core::Backoff;
 use sqlx::Pool;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::outbox::Wake;
 use crate::relay::ownership::Ownership;
-use crate::relay::run::{Run, Step};
+use crate::relay::pipeline::Limits;
+use crate::relay::run::Run;
 use crate::sink::Sink;
 use crate::sql::OutboxSql;
 
@@ -18,7 +18,9 @@ mod connection;
 pub(crate) mod cursor;
 pub(crate) mod log;
 mod ownership;
+pub(crate) mod pipeline;
 mod run;
+mod slot;
 mod stats;
 
 pub use self::log::{Log, SqlLog};
@@ -26,6 +28,8 @@ pub use self::stats::Stats;
 
 /// The shortest and longest pause between polls that find nothing.
 const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(250));
+/// How often it is noted how far was published, unless much is.
+const NOTE_EVERY: Duration = Duration::from_millis(100);
 
 /// Publishes the events of an outbox.
 ///
@@ -40,7 +44,10 @@ const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mil
 /// | setting | default | meaning |
 /// |---|---|---|
 /// | `lease` | 10 s | after a crash, shards are taken over when it is over |
-/// | `page` | 200 | events of a shard read, published and noted together |
+/// | `page` | 200 | events of a shard that one read takes |
+/// | `ahead` | 1,000 | events of a shard that are read ahead of what is published without a gap |
+/// | `in_flight` | 8,000 | events handed over and not noted, over all shards: published twice after a crash |
+/// | `in_flight_bytes` | 32 MiB | bytes read and not published, over all shards |
 /// | `drain` | 5 s | at shutdown, how long the sink may take for what is under way |
 #[derive(Debug)]
 #[must_use = "a relay does nothing until it runs"]
@@ -56,7 +63,30 @@ pub struct Relay<L: Log, S: Sink> {
 struct Settings {
     lease: Duration,
     page: u32,
+    ahead: u32,
+    in_flight: u32,
+    in_flight_bytes: usize,
     drain: Duration,
+}
+
+impl Settings {
+    fn limits(&self) -> Limits {
+        let (ahead, in_flight) = (u64::from(self.ahead), u64::from(self.in_flight));
+        Limits { ahead, in_flight, bytes: self.in_flight_bytes }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(10),
+            page: 200,
+            ahead: 1_000,
+            in_flight: 8_000,
+            in_flight_bytes: 32 << 20,
+            drain: Duration::from_secs(5),
+        }
+    }
 }
 
 /// What a relay did.
@@ -102,7 +132,12 @@ impl<L: Log, S: Sink> Relay<L, S> {
         let ends_heartbeat = heartbeat.clone().drop_guard();
         let keeper = tokio::spawn(ownership.clone().keep(self.log.clone(), heartbeat));
         let mut run = Run::new(&self, &ownership);
-        let outcome = self.publish_until(&shutdown, &mut run).await;
+        let mut outcome = run.publish(&shutdown).await;
+        let drained = run.drain().await;
+        outcome = outcome.and_then(|()| run.refusal());
+        if let Err(error) = drained {
+            tracing::warn!(%error, "what was published last is not noted; it is published again");
+        }
         drop(ends_heartbeat);
         if let Err(error) = keeper.await {
             tracing::error!(%error, "the heartbeat of the outbox relay panicked");
@@ -111,36 +146,6 @@ impl<L: Log, S: Sink> Relay<L, S> {
             tracing::warn!(%error, "the shards were not given back; they are free when the lease is over");
         }
         outcome.map(|()| Summary { published: self.stats.published() })
-    }
-
-    async fn publish_until(&self, shutdown: &CancellationToken, run: &mut Run<'_, L, S>) -> Result<(), Error> {
-        let (backoff, mut failures, mut pause) = (Backoff::new(POLL.0, POLL.1), 0, POLL.0);
-        while !shutdown.is_cancelled() {
-            match run.step(shutdown).await {
-                Ok(Step::Idle) => {
-                    failures = 0;
-                    tokio::select! {
-                        () = shutdown.cancelled() => {}
-                        () = self.wake.notified() => pause = POLL.0,
-                        () = tokio::time::sleep(pause) => pause = (pause * 2).min(POLL.1),
-                    }
-                    continue;
-                }
-                Ok(Step::Published) => {
-                    (failures, pause) = (0, POLL.0);
-                    continue;
-                }
-                Ok(Step::Unsure) => {}
-                Err(error) if error.is_retryable() => {
-                    tracing::warn!(%error, failures, "the outbox relay tries again");
-                }
-                Err(error) => return Err(error),
-            }
-            // No wake-up cuts this short: it says nothing of what failed.
-            shutdown.run_until_cancelled(tokio::time::sleep(backoff.delay(failures))).await;
-            failures = failures.saturating_add(1);
-        }
-        Ok(())
     }
 }
 
@@ -155,7 +160,7 @@ pub struct RelayBuilder<L: Log, S: Sink> {
 
 impl<L: Log, S: Sink> RelayBuilder<L, S> {
     pub(crate) fn over(log: L, sink: S, enough_connections: bool) -> Self {
-        let settings = Settings { lease: Duration::from_secs(10), page: 200, drain: Duration::from_secs(5) };
+        let settings = Settings::default();
         let (log, wake, stats) = (Arc::new(log), Wake::default(), Stats::default());
         Self { relay: Relay { log, sink, settings, wake, stats }, enough_connections }
     }
@@ -166,9 +171,30 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
         self
     }
 
-    /// Events of a shard read, published and noted together (default: 200; 1 to 10,000).
+    /// Events of a shard that one read takes (default: 200; 1 to 10,000).
     pub fn page(mut self, page: u32) -> Self {
         self.relay.settings.page = page;
+        self
+    }
+
+    /// Events of a shard that are read ahead of what is published without a gap (default: 1,000; 1 to 1,000,000). What goes on
+    /// behind an event that gets no answer, on a partition without a leader say, goes on as far as this.
+    pub fn ahead(mut self, ahead: u32) -> Self {
+        self.relay.settings.ahead = ahead;
+        self
+    }
+
+    /// Events, over all shards, that were handed to the sink and are not noted as published (default: 8,000; 1 to 1,000,000):
+    /// after a crash so many are published twice at most, and besides those that were acknowledged behind one that was not.
+    pub fn in_flight(mut self, in_flight: u32) -> Self {
+        self.relay.settings.in_flight = in_flight;
+        self
+    }
+
+    /// Bytes of key, value and headers, over all shards, that are read and not published (default: 32 MiB; 1 to 4 GiB). A
+    /// single read may go beyond it.
+    pub fn in_flight_bytes(mut self, in_flight_bytes: usize) -> Self {
+        self.relay.settings.in_flight_bytes = in_flight_bytes;
         self
     }
 
@@ -189,12 +215,20 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
     /// # Errors
     /// [`SettingError`] names the setting that is out of bounds.
     pub fn build(self) -> Result<Relay<L, S>, SettingError> {
-        let Settings { lease, page, .. } = self.relay.settings;
+        let Settings { lease, page, ahead, in_flight, in_flight_bytes, .. } = self.relay.settings;
         if !(Duration::from_millis(500)..=Duration::from_hours(1)).contains(&lease) {
             return Err(SettingError { setting: "lease", bounds: "500 ms to 1 h" });
         }
         if !(1..=10_000).contains(&page) {
             return Err(SettingError { setting: "page", bounds: "1 to 10,000 events" });
+        }
+        for (setting, events) in [("ahead", ahead), ("in_flight", in_flight)] {
+            if !(1..=1_000_000).contains(&events) {
+                return Err(SettingError { setting, bounds: "1 to 1,000,000 events" });
+            }
+        }
+        if !(1..=4 << 30).contains(&in_flight_bytes) {
+            return Err(SettingError { setting: "in_flight_bytes", bounds: "1 byte to 4 GiB" });
         }
         if !self.enough_connections {
             let bounds = "at least 2: the relay keeps one, and its heartbeat takes another";

@@ -8,9 +8,13 @@ use crate::error::Error;
 use crate::event::EventId;
 use crate::headers::Headers;
 
+mod batch;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 pub mod memory;
+
+pub use batch::{Batch, Receipt};
+pub(crate) use batch::{Report, Reports};
 
 /// The header that carries the event id.
 pub const EVENT_ID_HEADER: &str = "leastlock_event_id";
@@ -40,6 +44,12 @@ pub struct LoggedEvent {
 }
 
 impl LoggedEvent {
+    /// Bytes of key, value, topic and headers: about what it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let part = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+        self.topic.len() + part(&self.key) + part(&self.value) + self.headers.bytes()
+    }
+
     /// The event in a row whose columns, from `first` on, are id, event id, topic, key, value, headers, partition, age.
     ///
     /// # Errors
@@ -68,23 +78,58 @@ impl LoggedEvent {
 /// Somewhere that events can be published to.
 ///
 /// # Contract
-/// - [`publish`](Self::publish) hands the events over in order and answers one result an event, in the same order. `Ok`
-///   means that the event is durable at the other side: an implementation that lost track answers an error.
-/// - Events of one key become visible at the other side in the order given. After an event that was refused before it was
-///   sent, no later one is sent.
-/// - It may wait as long as an outage lasts: the relay bounds it by its lease and drops the future. Events still in flight
-///   then may land later.
-/// - [`abandon`](Self::abandon) forgets everything in flight; the next `publish` starts afresh.
+/// - [`send`](Self::send) is given one batch at a time, and the batches of a shard in the shard's order. It hands the events over
+///   in order and answers for each by its receipt, then or later; it need not wait for earlier ones. It may wait for room, as long
+///   as an outage lasts: the relay bounds it by its lease and drops the future.
+/// - `published` means that the event is durable at the other side: an implementation that lost track answers
+///   [`SendError::Unknown`], or drops the receipt.
+/// - Events of one key become visible at the other side in the order in which they were handed over.
+/// - After an [`SendError::Unknown`] the relay abandons everything in flight and sends again from the first event that has no
+///   answer. After a [`SendError::Permanent`] it waits for what is in flight of the shard, and sends what failed again, one
+///   event at a time.
+///
+/// ```
+/// use leastlock_outbox::{Batch, LoggedEvent, Refusal, Sink};
+///
+/// struct Printed;
+///
+/// impl Sink for Printed {
+///     async fn check(&self, _events: &[LoggedEvent]) -> Vec<Refusal> {
+///         Vec::new()
+///     }
+///
+///     async fn send(&self, batch: Batch) {
+///         batch.events().iter().for_each(|event| println!("{} {:?}", event.topic, event.value));
+///         batch.published();
+///     }
+///
+///     fn abandon(&self) {}
+/// }
+/// ```
 pub trait Sink: Send + Sync + 'static {
-    /// Publishes events.
-    fn publish(&self, events: &[LoggedEvent]) -> impl Future<Output = Vec<Result<(), SendError>>> + Send;
+    /// Which of these events can never be sent as they are, as far as that is known without sending them; usually none. Asked
+    /// for every event, so what has to be fetched is kept.
+    fn check(&self, events: &[LoggedEvent]) -> impl Future<Output = Vec<Refusal>> + Send;
 
-    /// Forgets what is in flight: another relay may own these events now.
+    /// Hands a batch over.
+    fn send(&self, batch: Batch) -> impl Future<Output = ()> + Send;
+
+    /// Forgets everything in flight: another relay may own these events now. What was sent may still land. The next `send`
+    /// starts afresh.
     fn abandon(&self);
 }
 
+/// An event that can never be sent as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its place among the events asked for.
+    pub index: usize,
+    /// Why.
+    pub reason: String,
+}
+
 /// Why an event was not published.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
     /// The event can never be sent as it is.

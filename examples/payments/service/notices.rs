@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leastlock::outbox::{KafkaSink, LoggedEvent, MemorySink, SendError, Sink};
+use leastlock::outbox::{Batch, KafkaSink, LoggedEvent, MemorySink, Refusal, Sink};
 use rdkafka::ClientConfig;
 use serde::{Deserialize, Serialize};
 
@@ -48,16 +48,24 @@ impl Notices {
 }
 
 impl Sink for Notices {
-    async fn publish(&self, events: &[LoggedEvent]) -> Vec<Result<(), SendError>> {
+    async fn check(&self, events: &[LoggedEvent]) -> Vec<Refusal> {
         match self {
-            Self::Kafka(kafka) => kafka.publish(events).await,
-            Self::Memory(memory) => memory.publish(events).await,
+            Self::Kafka(kafka) => kafka.check(events).await,
+            Self::Memory(memory) => memory.check(events).await,
+            Self::File(_) => Vec::new(),
+        }
+    }
+
+    async fn send(&self, batch: Batch) {
+        match self {
+            Self::Kafka(kafka) => kafka.send(batch).await,
+            Self::Memory(memory) => memory.send(batch).await,
             Self::File(lines) => {
-                let (lines, owned) = (lines.clone(), events.to_vec());
-                let written = tokio::task::spawn_blocking(move || lines.write(&owned)).await;
-                let unknown = || SendError::Unknown { reason: "the file may have some of the lines".to_owned() };
-                let written = written.map_err(|_| unknown()).and_then(|written| written.map_err(|_| unknown()));
-                events.iter().map(|_| if written.is_ok() { Ok(()) } else { Err(unknown()) }).collect()
+                let (lines, events) = (lines.clone(), batch.events().to_vec());
+                match tokio::task::spawn_blocking(move || lines.write(&events)).await {
+                    Ok(Ok(())) => batch.published(),
+                    _ => batch.unknown("the file may have some of the lines"),
+                }
             }
         }
     }

@@ -5,6 +5,7 @@
 //! the ids; when its last page was published, `done` becomes `target`. On SQLite ids follow commit order and a position is
 //! the last id.
 
+use crate::relay::pipeline::Park;
 use crate::sink::LoggedEvent;
 
 /// How far a shard was published.
@@ -47,6 +48,8 @@ pub struct Note {
     /// The ids of the events published since the last note, in the order of their reading. Filled only where a position does
     /// not say it ([`Log::POSITIONS`](crate::relay::Log::POSITIONS)).
     pub published: Vec<i64>,
+    /// Events up to that position that were not sent, to be parked in the same transaction.
+    pub(crate) parked: Vec<Park>,
 }
 
 /// Events read for a cursor, and where it stands once they are published.
@@ -96,6 +99,16 @@ impl Page {
     /// The shard that it is of.
     pub(crate) fn shard(&self) -> i64 {
         self.cursor.shard
+    }
+
+    /// The epoch of its shard's ownership when it was read.
+    pub(crate) fn epoch(&self) -> i64 {
+        self.cursor.epoch
+    }
+
+    /// Where it was read from.
+    pub(crate) fn cursor(&self) -> &Cursor {
+        &self.cursor
     }
 
     /// The cursor once the first `published` events of the page are published, and no more.

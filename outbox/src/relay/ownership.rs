@@ -44,10 +44,6 @@ impl Ownership {
         self.held().iter().map(|held| held.until).min().unwrap_or_else(Instant::now)
     }
 
-    pub(crate) fn is_over(&self) -> bool {
-        Instant::now() >= self.deadline()
-    }
-
     /// Takes every free shard.
     pub(crate) async fn claim(&self, log: &impl Log) -> Result<Vec<Cursor>, Error> {
         let shards: Vec<i64> = self.held().iter().map(|held| held.shard).collect();

@@ -1,84 +1,142 @@
-//! One run of a relay: read, publish, note, over and over.
+//! One run of a relay: reads ahead, hands over, notes, each while the others are waited for.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leastlock_core::Backoff;
 use tokio_util::sync::CancellationToken;
 
-use super::Relay;
+use super::{NOTE_EVERY, POLL, Relay};
 use crate::error::Error;
 use crate::relay::connection::within;
-use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
+use crate::relay::cursor::{Cursor, Page};
 use crate::relay::log::Log;
 use crate::relay::ownership::Ownership;
-use crate::sink::{LoggedEvent, SendError, Sink};
+use crate::relay::pipeline::{Outgoing, Pipeline, StopAtRefusal};
+use crate::relay::slot::Slot;
+use crate::sink::{Batch, Refusal, Report, Reports, SendError, Sink};
 
 /// The most that a read may be given, however often it was cut off.
 const LONGEST_READ: Duration = Duration::from_hours(1);
 
-/// One run of a relay: the shards that it owns.
+/// One run of a relay: the shards that it owns, and what is under way. The slots hold one statement, or one batch, each.
 pub(super) struct Run<'a, L: Log, S: Sink> {
     relay: &'a Relay<L, S>,
     ownership: &'a Ownership,
-    shards: Vec<Cursor>,
+    pipeline: Pipeline,
+    gate: StopAtRefusal,
+    reports: Arc<Reports>,
+    /// Memory for reports, used again and again.
+    spare: Vec<Report>,
+    claiming: Slot<'a, Result<Vec<Cursor>, Error>>,
+    reading: Slot<'a, Result<Vec<Page>, Error>>,
+    handing_over: Slot<'a, Handed>,
+    noting: Slot<'a, Result<Vec<i64>, Error>>,
     claim_at: Instant,
+    read_at: Instant,
+    note_at: Instant,
+    /// Nothing is read or handed over before: something failed.
+    resume_at: Instant,
+    failures: u32,
+    /// How long to wait after a read that found nothing.
+    pause: Duration,
     /// How long a read may take. One that was cut off gets twice as long the next time, so that a slow one comes to its end.
     read_limit: Duration,
 }
 
-/// What a step came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// There was nothing to publish.
-    Idle,
-    /// Everything that was read is published.
-    Published,
-    /// The sink lost track of some of it.
-    Unsure,
+/// What handing over came to.
+enum Handed {
+    /// The sink looked at a page of a lane.
+    Checked(u64, Vec<Refusal>),
+    /// It took a batch.
+    Sent,
 }
 
 impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     pub(super) fn new(relay: &'a Relay<L, S>, ownership: &'a Ownership) -> Self {
-        let read_limit = relay.settings.lease;
-        Self { relay, ownership, shards: Vec::new(), claim_at: Instant::now(), read_limit }
+        let now = Instant::now();
+        Self {
+            relay,
+            ownership,
+            pipeline: Pipeline::new(relay.settings.limits(), L::POSITIONS),
+            gate: StopAtRefusal,
+            reports: Arc::default(),
+            spare: Vec::new(),
+            claiming: Slot::empty(),
+            reading: Slot::empty(),
+            handing_over: Slot::empty(),
+            noting: Slot::empty(),
+            claim_at: now,
+            read_at: now,
+            note_at: now,
+            resume_at: now,
+            failures: 0,
+            pause: POLL.0,
+            read_limit: relay.settings.lease,
+        }
     }
 
-    /// Reads a page of each shard, publishes it and notes it. What only asks the database is dropped at `shutdown`.
-    pub(super) async fn step(&mut self, shutdown: &CancellationToken) -> Result<Step, Error> {
-        let Some(owned) = shutdown.run_until_cancelled(self.own_shards()).await else { return Ok(Step::Idle) };
-        owned?;
-        if self.shards.is_empty() {
-            return Ok(Step::Idle);
-        }
-        let Some(pages) = shutdown.run_until_cancelled(self.read()).await else { return Ok(Step::Idle) };
-        let (pages, read_at) = (pages?, Instant::now());
-        let events: Vec<_> = pages.iter().flat_map(|page| page.events.iter().cloned()).collect();
-        if events.is_empty() {
-            // Nothing to repeat after a crash, so the new position need not be noted.
-            self.shards = pages.iter().map(|page| page.after(0)).collect();
-            return Ok(Step::Idle);
-        }
-        let Some(results) = self.publish(&events, shutdown).await else {
-            self.let_go();
-            return Ok(Step::Idle);
-        };
-        let unknown = results.iter().any(|result| matches!(result, Err(SendError::Unknown { .. })));
-        let (prefixes, refusal) = prefixes(&pages, results);
-        self.note(&pages, &prefixes).await?;
-        for (page, &published) in pages.iter().zip(&prefixes) {
-            for event in &page.events[..published] {
-                self.relay.stats.count(event.age_ms, read_at.elapsed());
+    /// Publishes until `shutdown`, or until an error that a retry cannot help or an event that can never be sent.
+    pub(super) async fn publish(&mut self, shutdown: &CancellationToken) -> Result<(), Error> {
+        while !shutdown.is_cancelled() && self.pipeline.stop().is_none() {
+            self.start();
+            let next = self.next_moment();
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = self.reports.some() => self.take_reports(),
+                handed = self.handing_over.done() => self.handed_over(handed),
+                pages = self.reading.done() => self.have_read(pages)?,
+                own = self.noting.done() => self.have_noted(own)?,
+                claimed = self.claiming.done() => self.have_claimed(claimed)?,
+                () = self.relay.wake.notified() => (self.read_at, self.pause) = (Instant::now(), POLL.0),
+                () = tokio::time::sleep_until(next.into()) => {}
             }
         }
-        match refusal {
-            Some(error) => Err(error),
-            None if unknown => {
-                // Only a fresh start tells what an unreported event is worth.
-                tracing::warn!("the sink lost track of some events; they are published again");
+        Ok(())
+    }
+
+    /// Waits for what is in flight and notes it. What only asks the database is dropped.
+    pub(super) async fn drain(&mut self) -> Result<(), Error> {
+        self.claiming.clear();
+        self.reading.clear();
+        let until = Instant::now() + self.relay.settings.drain;
+        while !(self.handing_over.is_empty() && self.pipeline.unanswered() == 0) {
+            let until = until.min(self.ownership.deadline());
+            if Instant::now() >= until {
+                self.handing_over.clear();
                 self.relay.sink.abandon();
-                Ok(Step::Unsure)
+                self.take_reports();
+                break;
             }
-            None => Ok(Step::Published),
+            tokio::select! {
+                () = self.reports.some() => self.take_reports(),
+                handed = self.handing_over.done() => self.handed_over(handed),
+                own = self.noting.done() => self.have_noted(own)?,
+                () = tokio::time::sleep_until(until.into()) => {}
+            }
         }
+        let limit = self.relay.settings.lease;
+        within(limit, "noting what was published", self.note_the_rest()).await
+    }
+
+    async fn note_the_rest(&mut self) -> Result<(), Error> {
+        for _ in 0..2 {
+            if self.noting.is_empty() {
+                self.start_note();
+            }
+            if !self.noting.is_empty() {
+                let own = self.noting.done().await;
+                self.have_noted(own)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Why the relay is to end by itself.
+    pub(super) fn refusal(&self) -> Result<(), Error> {
+        let Some(stop) = self.pipeline.stop() else { return Ok(()) };
+        let source = SendError::Permanent { reason: stop.reason.clone() };
+        Err(Error::Refused { event_id: stop.event.event_id, topic: stop.event.topic.clone(), source })
     }
 
     /// Gives all shards back.
@@ -87,118 +145,205 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         within(limit, "giving the shards back", self.ownership.release(&*self.relay.log)).await
     }
 
-    /// Drops shards whose lease may be over, and takes free ones now and then.
-    async fn own_shards(&mut self) -> Result<(), Error> {
-        if !self.shards.is_empty() && self.ownership.is_over() {
-            tracing::warn!(shards = self.shards.len(), "the outbox shards' lease is over; another relay may own them");
+    /// Starts whatever can go on.
+    fn start(&mut self) {
+        let now = Instant::now();
+        if !self.pipeline.is_empty() && now >= self.ownership.deadline() {
+            tracing::warn!("the outbox shards' lease is over; another relay may own them");
             self.let_go();
         }
-        if Instant::now() >= self.claim_at {
-            let claimed = self.claim().await?;
-            self.shards.retain(|held| claimed.iter().all(|cursor| cursor.shard != held.shard));
-            self.shards.extend(claimed);
-            self.claim_at = Instant::now() + self.relay.settings.lease / 10;
+        if self.claiming.is_empty() && now >= self.claim_at {
+            let (relay, ownership) = (self.relay, self.ownership);
+            let limit = relay.settings.lease / 3;
+            self.claiming.start(within(limit, "a claim", ownership.claim(&*relay.log)));
         }
-        Ok(())
+        if self.noting.is_empty() && self.is_note_due(now) {
+            self.start_note();
+        }
+        if now >= self.resume_at {
+            self.start_handing_over(now);
+            if self.reading.is_empty() && now >= self.read_at {
+                self.start_read();
+            }
+        }
     }
 
-    async fn claim(&mut self) -> Result<Vec<Cursor>, Error> {
-        within(self.relay.settings.lease / 3, "a claim", self.ownership.claim(&*self.relay.log)).await
+    /// When something is to be looked at even if nothing happens.
+    fn next_moment(&self) -> Instant {
+        let mut next = Instant::now() + POLL.1;
+        let mut at = |condition: bool, moment: Instant| {
+            if condition {
+                next = next.min(moment);
+            }
+        };
+        at(!self.pipeline.is_empty(), self.ownership.deadline());
+        at(self.claiming.is_empty(), self.claim_at);
+        at(self.noting.is_empty() && self.pipeline.unnoted() > 0, self.note_at);
+        // Where there is no room to read, an answer or a note makes some.
+        let can_read = self.reading.is_empty() && !self.pipeline.places().is_empty();
+        at(can_read, self.read_at.max(self.resume_at));
+        at(self.handing_over.is_empty() && Instant::now() < self.resume_at, self.resume_at);
+        next
     }
 
-    /// Owns nothing any more, as far as this relay knows. Other owners may publish from here on; this one may claim again.
-    fn let_go(&mut self) {
-        self.relay.sink.abandon();
-        self.shards.clear();
-        self.ownership.keep_only(&[]);
-        self.claim_at = Instant::now();
+    fn is_note_due(&self, now: Instant) -> bool {
+        let unnoted = self.pipeline.unnoted();
+        // Before the limit of what is in flight, so that it is never waited for.
+        unnoted > 0 && (now >= self.note_at || unnoted >= self.relay.settings.limits().in_flight / 2)
     }
 
-    /// Reads the next page of each shard.
-    async fn read(&mut self) -> Result<Vec<Page>, Error> {
-        let from: Vec<_> =
-            self.shards.iter().map(|cursor| ReadFrom { cursor: cursor.clone(), unnoted: Vec::new() }).collect();
-        let read = self.relay.log.read(&from, i64::from(self.relay.settings.page));
-        let pages = within(self.read_limit, "a read", read).await;
+    fn start_note(&mut self) {
+        let notes = self.pipeline.note();
+        if notes.is_empty() {
+            return;
+        }
+        self.note_at = Instant::now() + NOTE_EVERY;
+        let (relay, lease) = (self.relay, self.relay.settings.lease);
+        self.noting.start(async move { within(lease, "noting what was published", relay.log.note(&notes)).await });
+    }
+
+    fn start_handing_over(&mut self, now: Instant) {
+        if !self.handing_over.is_empty() {
+            return;
+        }
+        let sink = &self.relay.sink;
+        if let Some((lane, page)) = self.pipeline.unchecked() {
+            self.handing_over.start(async move { Handed::Checked(lane, sink.check(&page.events).await) });
+        } else if let Some(outgoing) = self.pipeline.hand_over(&mut self.gate, now) {
+            let Outgoing { lane, first, page, range } = outgoing;
+            let batch = Batch::new(page, range, lane, first, &self.reports);
+            self.handing_over.start(async move {
+                sink.send(batch).await;
+                Handed::Sent
+            });
+        }
+    }
+
+    fn start_read(&mut self) {
+        let from = self.pipeline.places();
+        if from.is_empty() {
+            return;
+        }
+        let (relay, limit) = (self.relay, self.read_limit);
+        let page = i64::from(relay.settings.page);
+        self.reading.start(async move { within(limit, "a read", relay.log.read(&from, page)).await });
+    }
+
+    fn have_claimed(&mut self, claimed: Result<Vec<Cursor>, Error>) -> Result<(), Error> {
+        match claimed {
+            Ok(claimed) => {
+                self.claim_at = Instant::now() + self.relay.settings.lease / 10;
+                if !claimed.is_empty() {
+                    self.pipeline.own(claimed);
+                    (self.read_at, self.pause) = (Instant::now(), POLL.0);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.fail(error)?;
+                self.claim_at = self.resume_at;
+                Ok(())
+            }
+        }
+    }
+
+    fn have_read(&mut self, pages: Result<Vec<Page>, Error>) -> Result<(), Error> {
         self.read_limit = match &pages {
             Err(Error::NoAnswer { .. }) => (self.read_limit * 2).min(LONGEST_READ),
             _ => self.relay.settings.lease,
         };
-        pages
-    }
-
-    /// Publishes within the lease, which the heartbeat prolongs meanwhile. `None`: the lease ended, or the drain did.
-    async fn publish(
-        &mut self,
-        events: &[LoggedEvent],
-        shutdown: &CancellationToken,
-    ) -> Option<Vec<Result<(), SendError>>> {
-        let lease_over = async {
-            while !self.ownership.is_over() {
-                tokio::time::sleep_until(self.ownership.deadline().into()).await;
-            }
+        let pages = match pages {
+            Ok(pages) => pages,
+            Err(error) => return self.fail(error),
         };
-        let drained = async {
-            shutdown.cancelled().await;
-            tokio::time::sleep(self.relay.settings.drain).await;
-        };
-        tokio::select! {
-            results = self.relay.sink.publish(events) => Some(results),
-            () = lease_over => None,
-            () = drained => None,
+        let now = Instant::now();
+        if self.pipeline.read(pages, now) > 0 {
+            (self.read_at, self.pause) = (now, POLL.0);
+        } else {
+            self.read_at = now + self.pause;
+            self.pause = (self.pause * 2).min(POLL.1);
         }
-    }
-
-    /// Notes how far each shard was published, and lets go of those that are another relay's now; of all if it got no
-    /// answer. A note that arrives late finds another epoch then, and cannot turn a cursor back.
-    async fn note(&mut self, pages: &[Page], prefixes: &[usize]) -> Result<(), Error> {
-        let moved: Vec<Cursor> = pages.iter().zip(prefixes).map(|(page, &published)| page.after(published)).collect();
-        let with_events: Vec<Cursor> = moved
-            .iter()
-            .zip(prefixes)
-            .filter(|(_, published)| **published > 0)
-            .map(|(cursor, _)| cursor.clone())
-            .collect();
-        let notes: Vec<_> =
-            with_events.iter().map(|cursor| Note { cursor: cursor.clone(), published: Vec::new() }).collect();
-        let noted = within(self.relay.settings.lease, "noting what was published", self.relay.log.note(&notes)).await;
-        if noted.is_err() {
-            self.let_go();
-        }
-        let own = noted?;
-        let fenced = |cursor: &Cursor| {
-            with_events.iter().any(|noted| noted.shard == cursor.shard) && !own.contains(&cursor.shard)
-        };
-        if moved.iter().any(fenced) {
-            tracing::warn!("another relay owns some of the outbox shards now");
-            self.relay.sink.abandon();
-        }
-        self.shards = moved.into_iter().filter(|cursor| !fenced(cursor)).collect();
-        self.ownership.keep_only(&self.shards);
         Ok(())
     }
-}
 
-/// How many events of each page were published without a gap, and the refusal that ends the relay, if there was one.
-fn prefixes(pages: &[Page], results: Vec<Result<(), SendError>>) -> (Vec<usize>, Option<Error>) {
-    let (mut results, mut refusal) = (results.into_iter(), None);
-    let mut prefixes = Vec::with_capacity(pages.len());
-    for page in pages {
-        let (mut published, mut gap) = (0, false);
-        for (event, result) in page.events.iter().zip(results.by_ref()) {
-            match result {
-                Ok(()) if !gap => published += 1,
-                Ok(()) => {}
-                Err(source) => {
-                    gap = true;
-                    if refusal.is_none() && matches!(source, SendError::Permanent { .. }) {
-                        let (event_id, topic) = (event.event_id, event.topic.clone());
-                        refusal = Some(Error::Refused { event_id, topic, source });
-                    }
-                }
-            }
+    fn handed_over(&mut self, handed: Handed) {
+        if let Handed::Checked(lane, refusals) = handed {
+            self.pipeline.checked(lane, refusals);
         }
-        prefixes.push(published);
     }
-    (prefixes, refusal)
+
+    fn take_reports(&mut self) {
+        let mut reports = self.reports.take(std::mem::take(&mut self.spare));
+        let now = Instant::now();
+        for report in reports.drain(..) {
+            self.pipeline.report(report, &mut self.gate, now);
+        }
+        self.spare = reports;
+        let progress = self.pipeline.progress();
+        if progress.events > 0 {
+            self.failures = 0;
+            self.relay.stats.acknowledged(progress);
+        }
+        if let Some(reason) = self.pipeline.lost_track() {
+            tracing::warn!(reason, "the sink lost track of some events; they are published again");
+            // Only a fresh start tells what an event without an answer is worth.
+            self.abandon();
+            self.back_off();
+        }
+    }
+
+    /// A note that got no answer may still arrive: by then the shards are claimed anew, so it finds another epoch and cannot
+    /// turn a position back.
+    fn have_noted(&mut self, own: Result<Vec<i64>, Error>) -> Result<(), Error> {
+        let own = match own {
+            Ok(own) => own,
+            Err(error) => {
+                self.let_go();
+                return self.fail(error);
+            }
+        };
+        let (events, lost) = self.pipeline.noted(&own);
+        self.relay.stats.noted(events);
+        if !lost.is_empty() {
+            tracing::warn!("another relay owns some of the outbox shards now");
+            let cursors: Vec<_> = self.pipeline.cursors().cloned().collect();
+            self.ownership.keep_only(&cursors);
+            self.abandon();
+        }
+        Ok(())
+    }
+
+    /// Owns nothing any more, as far as this relay knows. Other owners may publish from here on; this one may claim again.
+    fn let_go(&mut self) {
+        self.abandon();
+        self.noting.clear();
+        self.claiming.clear();
+        self.pipeline.clear();
+        self.ownership.keep_only(&[]);
+        self.claim_at = Instant::now();
+    }
+
+    /// Forgets what is in flight: it is read and sent again.
+    fn abandon(&mut self) {
+        self.handing_over.clear();
+        // What it answers was read from places that are void now.
+        self.reading.clear();
+        self.relay.sink.abandon();
+        self.pipeline.rewind(&mut self.gate);
+    }
+
+    fn fail(&mut self, error: Error) -> Result<(), Error> {
+        if !error.is_retryable() {
+            return Err(error);
+        }
+        tracing::warn!(%error, failures = self.failures, "the outbox relay tries again");
+        self.back_off();
+        Ok(())
+    }
+
+    /// No wake-up cuts this short: it says nothing of what failed.
+    fn back_off(&mut self) {
+        self.resume_at = Instant::now() + Backoff::new(POLL.0, POLL.1).delay(self.failures);
+        self.failures = self.failures.saturating_add(1);
+    }
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::relay::pipeline::Progress;
+
 /// Live figures of a relay; clones see the same figures.
 #[derive(Debug, Clone, Default)]
 pub struct Stats(Arc<Figures>);
@@ -11,6 +13,7 @@ pub struct Stats(Arc<Figures>);
 #[derive(Debug, Default)]
 struct Figures {
     published: AtomicU64,
+    acknowledged: AtomicU64,
     lag_sum_ms: AtomicU64,
     lag_max_ms: AtomicU64,
 }
@@ -25,7 +28,7 @@ impl Stats {
     /// The mean time from an event's append to its acknowledgement.
     #[must_use]
     pub fn mean_lag(&self) -> Duration {
-        let mean = self.0.lag_sum_ms.load(Relaxed).checked_div(self.published());
+        let mean = self.0.lag_sum_ms.load(Relaxed).checked_div(self.0.acknowledged.load(Relaxed));
         Duration::from_millis(mean.unwrap_or(0))
     }
 
@@ -35,12 +38,15 @@ impl Stats {
         Duration::from_millis(self.0.lag_max_ms.load(Relaxed))
     }
 
-    pub(crate) fn count(&self, age_at_read_ms: i64, since_read: Duration) {
-        let since_read = u64::try_from(since_read.as_millis()).unwrap_or(u64::MAX);
-        // An age below zero is a database clock that was stepped back.
-        let lag = u64::try_from(age_at_read_ms).unwrap_or(0).saturating_add(since_read);
-        self.0.published.fetch_add(1, Relaxed);
-        self.0.lag_sum_ms.fetch_add(lag, Relaxed);
-        self.0.lag_max_ms.fetch_max(lag, Relaxed);
+    /// What the sink acknowledged.
+    pub(crate) fn acknowledged(&self, progress: Progress) {
+        self.0.acknowledged.fetch_add(progress.events, Relaxed);
+        self.0.lag_sum_ms.fetch_add(progress.lag_sum_ms, Relaxed);
+        self.0.lag_max_ms.fetch_max(progress.lag_max_ms, Relaxed);
+    }
+
+    /// What was noted as published.
+    pub(crate) fn noted(&self, events: u64) {
+        self.0.published.fetch_add(events, Relaxed);
     }
 }

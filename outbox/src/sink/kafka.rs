@@ -1,15 +1,14 @@
 //! Events published to Kafka by an idempotent producer.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use rdkafka::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer, PurgeConfig};
+use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
+use rdkafka::producer::{BaseRecord, NoCustomPartitioner, Producer, ProducerContext, PurgeConfig, ThreadedProducer};
+use rdkafka::{ClientConfig, ClientContext};
 
-use super::{EVENT_ID_HEADER, LoggedEvent, SendError, Sink};
+use super::{Batch, EVENT_ID_HEADER, LoggedEvent, Receipt, Refusal, SendError, Sink};
 
 /// How long a full producer queue is left to drain before the next event is offered.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(5);
@@ -27,7 +26,7 @@ const REQUIRED: [(&str, &str, &str); 4] = [
 /// The event id goes out as the header `leastlock_event_id`, before the event's own headers.
 pub struct KafkaSink {
     config: ClientConfig,
-    producer: Mutex<FutureProducer>,
+    producer: Mutex<Arc<Answered>>,
 }
 
 impl KafkaSink {
@@ -43,45 +42,72 @@ impl KafkaSink {
             }
             config.set(name, value);
         }
-        let producer = config.create().map_err(|source| KafkaSinkError::Client { source })?;
-        Ok(Self { config, producer: Mutex::new(producer) })
+        let producer = config.create_with_context(Reporting).map_err(|source| KafkaSinkError::Client { source })?;
+        Ok(Self { config, producer: Mutex::new(Arc::new(producer)) })
     }
 
-    fn producer(&self) -> FutureProducer {
+    fn producer(&self) -> Arc<Answered> {
         self.producer.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Sink for KafkaSink {
-    async fn publish(&self, events: &[LoggedEvent]) -> Vec<Result<(), SendError>> {
+    async fn check(&self, _events: &[LoggedEvent]) -> Vec<Refusal> {
+        Vec::new()
+    }
+
+    async fn send(&self, mut batch: Batch) {
         let producer = self.producer();
-        let mut sent = Vec::with_capacity(events.len());
-        let mut refused = None;
-        for event in events {
-            match enqueue(&producer, event).await {
-                Ok(delivery) => sent.push(delivery),
-                Err(error) => {
-                    refused = Some(error);
-                    break;
-                }
+        while let Some((event, receipt)) = batch.next() {
+            let Err((error, receipt)) = enqueue(&producer, event, receipt).await else { continue };
+            receipt.failed(send_error(&error));
+            // None may overtake it.
+            while let Some((_, receipt)) = batch.next() {
+                receipt.failed(match send_error(&error) {
+                    SendError::Permanent { .. } => {
+                        SendError::Permanent { reason: "not sent: an event before it was refused".into() }
+                    }
+                    unknown => unknown,
+                });
             }
         }
-        let mut results: Vec<_> = join_all(sent).await.into_iter().map(delivered).collect();
-        results.extend(refused.map(Err));
-        results.resize_with(events.len(), || {
-            Err(SendError::Unknown { reason: "not sent: an event before it was refused".into() })
-        });
-        results
     }
 
     /// Purges the producer and makes a new one: an idempotent producer whose messages were purged has a gap in its
     /// sequence and is of no further use.
     fn abandon(&self) {
         let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
-        producer.purge(PurgeConfig::default().queue().inflight());
-        match self.config.create() {
-            Ok(fresh) => *producer = fresh,
+        if producer.in_flight_count() == 0 && producer.client().fatal_error().is_none() {
+            return;
+        }
+        match self.config.create_with_context(Reporting) {
+            Ok(fresh) => {
+                let old = std::mem::replace(&mut *producer, Arc::new(fresh));
+                old.purge(PurgeConfig::default().queue().inflight());
+                // Its end waits for its thread.
+                std::thread::spawn(move || drop(old));
+            }
             Err(error) => tracing::error!(%error, "no new producer could be made; the old one stays"),
+        }
+    }
+}
+
+/// A producer that answers each event's receipt from a thread of its own.
+type Answered = ThreadedProducer<Reporting>;
+
+/// Gives the broker's report to the event's receipt. A producer that ends drops its receipts, which then say that nothing is
+/// known.
+struct Reporting;
+
+impl ClientContext for Reporting {}
+
+impl ProducerContext<NoCustomPartitioner> for Reporting {
+    type DeliveryOpaque = Box<Receipt>;
+
+    fn delivery(&self, report: &DeliveryResult<'_>, receipt: Box<Receipt>) {
+        match report {
+            Ok(_) => receipt.published(),
+            Err((error, _)) => receipt.failed(send_error(error)),
         }
     }
 }
@@ -93,35 +119,30 @@ impl std::fmt::Debug for KafkaSink {
 }
 
 /// Hands one event to the producer, waiting while its queue is full.
-async fn enqueue(producer: &FutureProducer, event: &LoggedEvent) -> Result<DeliveryFuture, SendError> {
-    let id = event.event_id.to_string();
-    let mut headers = OwnedHeaders::new().insert(Header { key: EVENT_ID_HEADER, value: Some(&id) });
-    for (key, value) in event.headers.iter() {
-        headers = headers.insert(Header { key, value: Some(value) });
-    }
-    let mut record = FutureRecord::<[u8], [u8]>::to(&event.topic).headers(headers);
+async fn enqueue(producer: &Answered, event: &LoggedEvent, receipt: Receipt) -> Result<(), (KafkaError, Receipt)> {
+    let mut record =
+        BaseRecord::<[u8], [u8], _>::with_opaque_to(&event.topic, Box::new(receipt)).headers(headers(event));
     record.key = event.key.as_deref();
     record.payload = event.value.as_deref();
     record.partition = event.partition;
     loop {
-        match producer.send_result(record) {
-            Ok(delivery) => return Ok(delivery),
+        match producer.send(record) {
+            Ok(()) => return Ok(()),
             Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
                 record = again;
                 tokio::time::sleep(QUEUE_FULL_PAUSE).await;
             }
-            Err((error, _)) => return Err(send_error(&error)),
+            Err((error, refused)) => return Err((error, *refused.delivery_opaque)),
         }
     }
 }
 
-fn delivered(report: <DeliveryFuture as Future>::Output) -> Result<(), SendError> {
-    match report {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err((error, _))) => Err(send_error(&error)),
-        // The producer was dropped before its report: nothing is known, so nothing is marked sent.
-        Err(_) => Err(SendError::Unknown { reason: "the producer ended before the broker's report".into() }),
-    }
+/// The event id, then the event's own headers.
+fn headers(event: &LoggedEvent) -> OwnedHeaders {
+    let mut id = [0; 36];
+    let id = Some(event.event_id.write_to(&mut id));
+    let headers = OwnedHeaders::new_with_capacity(1).insert(Header { key: EVENT_ID_HEADER, value: id });
+    event.headers.iter().fold(headers, |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
 }
 
 /// Permanent are the errors that speak of the message or of the right to send it; everything else may pass.

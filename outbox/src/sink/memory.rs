@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use super::{LoggedEvent, SendError, Sink};
+use super::{Batch, LoggedEvent, Refusal, Sink};
 
 /// Keeps every event it is given. Clones share what they keep.
 #[derive(Debug, Clone)]
@@ -38,11 +38,15 @@ impl MemorySink {
 }
 
 impl Sink for MemorySink {
-    async fn publish(&self, events: &[LoggedEvent]) -> Vec<Result<(), SendError>> {
+    async fn check(&self, _events: &[LoggedEvent]) -> Vec<Refusal> {
+        Vec::new()
+    }
+
+    async fn send(&self, batch: Batch) {
         let mut kept = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(events);
+        kept.extend_from_slice(batch.events());
         self.count.send_replace(kept.len());
-        events.iter().map(|_| Ok(())).collect()
+        batch.published();
     }
 
     fn abandon(&self) {}

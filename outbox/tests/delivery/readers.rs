@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leastlock_outbox::{Event, LoggedEvent, MIGRATIONS, Outbox, OutboxSql, Relay, SendError, Sink};
+use leastlock_outbox::{Batch, Event, LoggedEvent, MIGRATIONS, Outbox, OutboxSql, Refusal, Relay, Sink};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::{Pool, Transaction};
 use tokio::task::JoinHandle;
@@ -77,10 +77,14 @@ impl Reading {
 struct Recorder(Values);
 
 impl Sink for Recorder {
-    async fn publish(&self, events: &[LoggedEvent]) -> Vec<Result<(), SendError>> {
+    async fn check(&self, _events: &[LoggedEvent]) -> Vec<Refusal> {
+        Vec::new()
+    }
+
+    async fn send(&self, batch: Batch) {
         let value = |event: &LoggedEvent| String::from_utf8(event.value.clone().expect("a value")).expect("text");
-        self.0.lock().expect("no panic").extend(events.iter().map(value));
-        events.iter().map(|_| Ok(())).collect()
+        self.0.lock().expect("no panic").extend(batch.events().iter().map(value));
+        batch.published();
     }
 
     fn abandon(&self) {}

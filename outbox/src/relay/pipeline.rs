@@ -1,0 +1,297 @@
+//! What a relay has read, handed to the sink, and may note as published: pure, no I/O.
+//!
+//! Each shard that is held is a lane. Its events get numbers in the order of their reading:
+//!
+//! ```text
+//!          noted      published            handed over             read
+//! ───────────┴────────────┴───────────────────┴─────────────────────┴──▶
+//!              in no note    some have answers    in memory, not sent
+//! ```
+//!
+//! `published` moves over an event once it and all before it are settled (published, or to be parked), so nothing
+//! that has no answer is ever noted, in whatever order the answers come.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::cursor::{Cursor, Note, Page, ReadFrom};
+use crate::sink::{LoggedEvent, Refusal, Report, SendError};
+use lane::Lane;
+
+mod lane;
+#[cfg(test)]
+mod tests;
+
+/// How much may be under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Events of a shard that were read and are not behind its published prefix; a read may go beyond it by a page.
+    pub(crate) ahead: u64,
+    /// Events, in all, that were handed over and are not noted, without those that wait behind a gap.
+    pub(crate) in_flight: u64,
+    /// Bytes, in all, of events that were read and not published; a read may go beyond it by its pages.
+    pub(crate) bytes: usize,
+}
+
+/// Decides what becomes of an event before it is handed over.
+pub(crate) trait Gate {
+    /// What to do with the next event of its shard. `refused` says why it can never be sent, if that is known: by
+    /// [`Sink::check`](crate::Sink::check), or because it was refused when it was sent alone.
+    fn fate(&mut self, event: &LoggedEvent, refused: Option<&str>) -> Fate;
+
+    /// The shard goes back to what was published: fates of later events are void, and will be asked for again.
+    fn rewound(&mut self, shard: i64);
+}
+
+/// What becomes of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is sent.
+    Send,
+    /// It is not sent, and noted together with the position behind it.
+    Park(String),
+    /// The relay ends before it.
+    Stop(String),
+}
+
+/// Without parking: an event that can never be sent ends the relay.
+#[derive(Debug, Default)]
+pub(crate) struct StopAtRefusal;
+
+impl Gate for StopAtRefusal {
+    fn fate(&mut self, _event: &LoggedEvent, refused: Option<&str>) -> Fate {
+        refused.map_or(Fate::Send, |reason| Fate::Stop(reason.to_owned()))
+    }
+
+    fn rewound(&mut self, _shard: i64) {}
+}
+
+/// An event that is not sent; noted in the same transaction as the position behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Park {
+    pub(crate) event: LoggedEvent,
+    pub(crate) reason: String,
+    /// Later events of its key that the other side acknowledged before it was refused.
+    pub(crate) overtaken_by: Vec<crate::event::EventId>,
+}
+
+/// Events to hand over: a run of one page.
+#[derive(Debug, Clone)]
+pub(crate) struct Outgoing {
+    pub(crate) lane: u64,
+    /// The number of the first.
+    pub(crate) first: u64,
+    pub(crate) page: Arc<Page>,
+    pub(crate) range: std::ops::Range<usize>,
+}
+
+/// Why the relay ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop {
+    pub(crate) event: LoggedEvent,
+    pub(crate) reason: String,
+}
+
+/// What was published since it was last asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) events: u64,
+    /// From append to answer, in milliseconds: the sum, and the longest.
+    pub(crate) lag_sum_ms: u64,
+    pub(crate) lag_max_ms: u64,
+}
+
+impl Progress {
+    fn count(&mut self, age_at_read_ms: i64, since_read: Duration) {
+        let since_read = u64::try_from(since_read.as_millis()).unwrap_or(u64::MAX);
+        // An age below zero is a database clock that was stepped back.
+        let lag = u64::try_from(age_at_read_ms).unwrap_or(0).saturating_add(since_read);
+        self.events += 1;
+        self.lag_sum_ms = self.lag_sum_ms.saturating_add(lag);
+        self.lag_max_ms = self.lag_max_ms.max(lag);
+    }
+}
+
+/// All lanes of a relay.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    limits: Limits,
+    /// Whether positions say what was published ([`Log::POSITIONS`](super::Log::POSITIONS)).
+    positions: bool,
+    lanes: Vec<Lane>,
+    last_lane: u64,
+    /// Whose turn it is to hand over.
+    turn: usize,
+    progress: Progress,
+    lost_track: Option<String>,
+    stop: Option<Stop>,
+}
+
+impl Pipeline {
+    pub(crate) fn new(limits: Limits, positions: bool) -> Self {
+        let (lanes, progress) = (Vec::new(), Progress::default());
+        Self { limits, positions, lanes, last_lane: 0, turn: 0, progress, lost_track: None, stop: None }
+    }
+
+    /// Takes shards up from where they were noted. A shard that has a lane already gets a new one.
+    pub(crate) fn own(&mut self, cursors: Vec<Cursor>) {
+        self.lanes.retain(|lane| cursors.iter().all(|cursor| cursor.shard != lane.shard()));
+        for cursor in cursors {
+            self.last_lane += 1;
+            self.lanes.push(Lane::new(self.last_lane, cursor, self.positions));
+        }
+    }
+
+    /// Forgets every shard.
+    pub(crate) fn clear(&mut self) {
+        self.lanes.clear();
+        self.lost_track = None;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// The shards that are held.
+    pub(crate) fn cursors(&self) -> impl Iterator<Item = &Cursor> {
+        self.lanes.iter().map(Lane::cursor)
+    }
+
+    /// Where to read on: the shards that have room.
+    pub(crate) fn places(&self) -> Vec<ReadFrom> {
+        if self.stop.is_some() || self.bytes() >= self.limits.bytes {
+            return Vec::new();
+        }
+        let with_room = self.lanes.iter().filter(|lane| lane.ahead() < self.limits.ahead);
+        with_room.map(Lane::place).collect()
+    }
+
+    /// Takes pages that were read at `now`; answers how many events are in them. A page of a shard that has moved elsewhere
+    /// meanwhile is dropped.
+    pub(crate) fn read(&mut self, pages: Vec<Page>, now: Instant) -> usize {
+        let mut events = 0;
+        for page in pages {
+            if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.cursor() == page.cursor()) {
+                events += page.events.len();
+                lane.read(page, now);
+            }
+        }
+        events
+    }
+
+    /// The next page that the sink has not checked, with the lane that it is of.
+    pub(crate) fn unchecked(&self) -> Option<(u64, Arc<Page>)> {
+        self.lanes.iter().find_map(|lane| Some((lane.id(), lane.unchecked()?)))
+    }
+
+    /// Takes what the sink says of the page that [`unchecked`](Self::unchecked) answered.
+    pub(crate) fn checked(&mut self, lane: u64, refusals: Vec<Refusal>) {
+        if let Some(lane) = self.lane(lane) {
+            lane.checked(refusals);
+        }
+    }
+
+    /// The next events to hand over: lanes take turns.
+    pub(crate) fn hand_over(&mut self, gate: &mut impl Gate, now: Instant) -> Option<Outgoing> {
+        let under_way = self.unanswered() + self.unnoted();
+        let room = self.limits.in_flight.saturating_sub(under_way);
+        for _ in 0..self.lanes.len() {
+            if self.stop.is_some() {
+                return None;
+            }
+            self.turn = (self.turn + 1) % self.lanes.len();
+            let lane = &mut self.lanes[self.turn];
+            match lane.hand_over(room, gate, &mut self.progress, now) {
+                Ok(Some(outgoing)) => return Some(outgoing),
+                Ok(None) => {}
+                Err(stop) => self.stop = Some(stop),
+            }
+        }
+        None
+    }
+
+    /// Takes an answer that came at `now`. One for a lane that is no more says nothing of the present.
+    pub(crate) fn report(&mut self, report: Report, gate: &mut impl Gate, now: Instant) {
+        let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id() == report.lane) else { return };
+        let numbers = report.first..report.first + report.count;
+        match report.outcome {
+            Ok(()) => lane.published(numbers, &mut self.progress, now),
+            Err(SendError::Permanent { reason }) => {
+                if let Err(stop) = lane.refused(numbers, &reason, gate, &mut self.progress, now) {
+                    self.stop = Some(stop);
+                }
+            }
+            Err(SendError::Unknown { reason }) => {
+                lane.unknown(numbers);
+                self.lost_track = Some(reason);
+            }
+        }
+    }
+
+    /// Why the sink lost track of some event, if it did. Everything has to be [rewound](Self::rewind) then.
+    pub(crate) fn lost_track(&self) -> Option<&str> {
+        self.lost_track.as_deref()
+    }
+
+    /// The sink has forgotten everything: every lane goes back to what is published.
+    pub(crate) fn rewind(&mut self, gate: &mut impl Gate) {
+        self.lost_track = None;
+        for lane in &mut self.lanes {
+            self.last_lane += 1;
+            lane.rewind(self.last_lane);
+            gate.rewound(lane.shard());
+        }
+    }
+
+    /// Why the relay is to end, if it is.
+    pub(crate) fn stop(&self) -> Option<&Stop> {
+        self.stop.as_ref()
+    }
+
+    /// Events handed over that have no answer.
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.lanes.iter().map(Lane::unanswered).sum()
+    }
+
+    /// Events published, or to be parked, that are in no note.
+    pub(crate) fn unnoted(&self) -> u64 {
+        self.lanes.iter().map(Lane::unnoted).sum()
+    }
+
+    /// Bytes of events that were read and not published.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lanes.iter().map(Lane::bytes).sum()
+    }
+
+    /// What to note. [`noted`](Self::noted) has to follow before the next is asked for, or [`clear`](Self::clear).
+    pub(crate) fn note(&mut self) -> Vec<Note> {
+        self.lanes.iter_mut().filter_map(Lane::note).collect()
+    }
+
+    /// The note was taken, for the shards in `own`; answers how many events were noted as published, and which shards are another
+    /// relay's now: their lanes are gone.
+    pub(crate) fn noted(&mut self, own: &[i64]) -> (u64, Vec<i64>) {
+        let (mut events, mut lost) = (0, Vec::new());
+        self.lanes.retain_mut(|lane| match lane.noting() {
+            Some(_) if own.contains(&lane.shard()) => {
+                events += lane.noted();
+                true
+            }
+            Some(_) => {
+                lost.push(lane.shard());
+                false
+            }
+            None => true,
+        });
+        (events, lost)
+    }
+
+    /// What was published since this was last asked.
+    pub(crate) fn progress(&mut self) -> Progress {
+        std::mem::take(&mut self.progress)
+    }
+
+    fn lane(&mut self, id: u64) -> Option<&mut Lane> {
+        self.lanes.iter_mut().find(|lane| lane.id() == id)
+    }
+}
