@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leastlock_outbox::{Error, Event, KafkaSink, MIGRATIONS, Outbox, OutboxSql, Relay};
-use leastlock_testkit::broker::Broker;
+use leastlock_testkit::broker::{Broker, Record};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use rdkafka::ClientConfig;
 use tokio_util::sync::CancellationToken;
@@ -43,7 +43,9 @@ pub(crate) async fn events_reach_their_topic_in_order_per_key<DB: TestEngine + O
     assert_eq!(running.await.unwrap().unwrap().published, 200);
 
     let records = broker.read_all(&topic, PATIENCE).await;
-    assert_eq!(records.len(), 200);
+    let mut numbers: Vec<usize> = records.iter().map(|record| record.value_text().parse().unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..200).collect::<Vec<_>>(), "{:?}", places(&broker.read_all(&topic, PATIENCE).await));
     for key in 0..7 {
         let of_key = records.iter().filter(|record| record.key_text() == format!("k{key}"));
         let numbers: Vec<usize> = of_key.map(|record| record.value_text().parse().unwrap()).collect();
@@ -52,6 +54,11 @@ pub(crate) async fn events_reach_their_topic_in_order_per_key<DB: TestEngine + O
     let first = &records[0];
     assert_eq!(first.header("source"), Some(&b"test"[..]));
     assert!(first.header("leastlock_event_id").is_some());
+}
+
+/// Where records are, for a message.
+fn places(records: &[Record]) -> Vec<(i32, i64, &str)> {
+    records.iter().map(|record| (record.partition, record.offset, record.value_text())).collect()
 }
 
 /// Larger than librdkafka's `message.max.bytes`: found before anything is sent.
