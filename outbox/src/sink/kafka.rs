@@ -1,19 +1,21 @@
 //! Events published to Kafka by an idempotent producer.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use rdkafka::ClientConfig;
 
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
-use rdkafka::producer::{BaseRecord, NoCustomPartitioner, Producer, ProducerContext, PurgeConfig, ThreadedProducer};
-use rdkafka::{ClientConfig, ClientContext};
+use super::{Batch, LoggedEvent, Refusal, Sink};
 
-use super::{Batch, EVENT_ID_HEADER, LoggedEvent, Receipt, Refusal, SendError, Sink};
+mod errors;
+mod idempotent;
+mod record;
+mod topics;
+mod transactional;
 
-/// How long a full producer queue is left to drain before the next event is offered.
-const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(5);
+pub use errors::KafkaSinkError;
+use idempotent::Idempotent;
+use topics::Topics;
+use transactional::Transactional;
 
-/// What the order and durability of events rest on; the caller's configuration may not say otherwise.
+/// What order and durability of events rest on; the caller's configuration may not say otherwise.
 const REQUIRED: [(&str, &str, &str); 4] = [
     ("enable.idempotence", "true", "a retry inside the producer must neither double nor overtake"),
     ("acks", "all", "an acknowledged event must survive the loss of its leader"),
@@ -24,90 +26,128 @@ const REQUIRED: [(&str, &str, &str); 4] = [
 /// Publishes to Kafka: pipelined, idempotent, `acks=all`; keys land where Java producers put them.
 ///
 /// The event id goes out as the header `leastlock_event_id`, before the event's own headers.
+///
+/// # What is found before anything is sent
+/// That there is no such topic, or no such partition in it; that the event is larger than the topic takes (its
+/// `max.message.bytes`, and librdkafka's `message.max.bytes`; not where the producer compresses); that it has no key and the topic
+/// is compacted. What is known of a topic is asked for when its first event comes, and again every 30 s in the background; before an
+/// event is refused it is asked for once more if it is older than 5 s. While the cluster does not answer nothing is refused. Where
+/// brokers make topics themselves, a topic gets 2 s to appear.
+///
+/// # Outages
+/// Messages never expire: while a broker is away they wait in the producer, and the relay's own lease is what ends
+/// the wait.
+///
+/// # Transactions
+/// [`transactional`](Self::transactional) publishes each batch in a transaction, under an id of its shard's own: a relay that lost a
+/// shard and does not know it yet is refused by the broker once the new owner has begun. Consumers have to read with
+/// `isolation.level=read_committed`, and events are delayed by a commit a batch.
 pub struct KafkaSink {
-    config: ClientConfig,
-    producer: Mutex<Arc<Answered>>,
+    producers: Producers,
+    topics: Topics,
+    limits: Sizes,
+}
+
+/// Where batches go.
+enum Producers {
+    Idempotent(Idempotent),
+    Transactional(Transactional),
+}
+
+/// What librdkafka itself bounds.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    /// Of one message, headers included.
+    message: usize,
+    /// Of a batch of one partition.
+    batch: usize,
+    compressed: bool,
+}
+
+impl Sizes {
+    fn of(config: &ClientConfig) -> Self {
+        let size = |name, default| config.get(name).and_then(|set| set.parse().ok()).unwrap_or(default);
+        let compression = ["compression.type", "compression.codec"].into_iter().find_map(|name| config.get(name));
+        Self {
+            message: size("message.max.bytes", 1_000_000),
+            batch: size("batch.size", 1_000_000),
+            compressed: compression.is_some_and(|codec| codec != "none"),
+        }
+    }
 }
 
 impl KafkaSink {
-    /// A sink with librdkafka's settings, `bootstrap.servers` at least. What order and durability rest on is set here.
+    /// A sink with librdkafka's settings, `bootstrap.servers` at least. What order and durability rest on is set here;
+    /// unless they are set, `linger.ms` is 1 and `message.max.bytes` the brokers' default, 1,048,588.
     ///
     /// # Errors
     /// [`KafkaSinkError::Setting`] when `config` contradicts that, [`KafkaSinkError::Client`] when librdkafka refuses it.
     /// The broker is not contacted.
-    pub fn new(mut config: ClientConfig) -> Result<Self, KafkaSinkError> {
-        for (name, value, why) in REQUIRED {
-            if config.get(name).is_some_and(|set| set != value) {
-                return Err(KafkaSinkError::Setting { name, value, why });
-            }
-            config.set(name, value);
-        }
-        let producer = config.create_with_context(Reporting).map_err(|source| KafkaSinkError::Client { source })?;
-        Ok(Self { config, producer: Mutex::new(Arc::new(producer)) })
+    pub fn new(config: ClientConfig) -> Result<Self, KafkaSinkError> {
+        let config = checked(config)?;
+        let (topics, limits) = (Topics::new(&config), Sizes::of(&config));
+        let producers = Producers::Idempotent(Idempotent::new(config, limits.batch)?);
+        Ok(Self { producers, topics, limits })
     }
 
-    fn producer(&self) -> Arc<Answered> {
-        self.producer.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// A sink that publishes each batch in a transaction: `id_prefix`, a `-` and the shard's number are its `transactional.id`. The
+    /// prefix must be the same for all relays of an outbox, and no other outbox's.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn transactional(config: ClientConfig, id_prefix: impl Into<String>) -> Result<Self, KafkaSinkError> {
+        let config = checked(config)?;
+        let (topics, limits) = (Topics::new(&config), Sizes::of(&config));
+        let producers = Producers::Transactional(Transactional::new(config, id_prefix.into())?);
+        Ok(Self { producers, topics, limits })
     }
+}
+
+/// The configuration with what is required set.
+fn checked(mut config: ClientConfig) -> Result<ClientConfig, KafkaSinkError> {
+    for (name, value, why) in REQUIRED {
+        if config.get(name).is_some_and(|set| set != value) {
+            return Err(KafkaSinkError::Setting { name, value, why });
+        }
+        config.set(name, value);
+    }
+    // As much as brokers take by default, where librdkafka stops a little before.
+    if config.get("message.max.bytes").is_none() {
+        config.set("message.max.bytes", "1048588");
+    }
+    if config.get("linger.ms").or(config.get("queue.buffering.max.ms")).is_none() {
+        config.set("linger.ms", "1");
+    }
+    Ok(config)
 }
 
 impl Sink for KafkaSink {
-    async fn check(&self, _events: &[LoggedEvent]) -> Vec<Refusal> {
-        Vec::new()
+    async fn check(&self, events: &[LoggedEvent]) -> Vec<Refusal> {
+        let mut refusals = self.topics.check(events, self.limits.compressed).await;
+        let limit = self.limits.message;
+        for (index, event) in events.iter().enumerate() {
+            let bytes = record::message_bytes(event);
+            if bytes > limit && refusals.iter().all(|refusal| refusal.index != index) {
+                let reason = format!("the event takes {bytes} bytes, the producer takes {limit} (message.max.bytes)");
+                refusals.push(Refusal { index, reason });
+            }
+        }
+        refusals
     }
 
-    async fn send(&self, mut batch: Batch) {
-        let producer = self.producer();
-        while let Some((event, receipt)) = batch.next() {
-            let Err((error, receipt)) = enqueue(&producer, event, receipt).await else { continue };
-            receipt.failed(send_error(&error));
-            // None may overtake it.
-            while let Some((_, receipt)) = batch.next() {
-                receipt.failed(match send_error(&error) {
-                    SendError::Permanent { .. } => {
-                        SendError::Permanent { reason: "not sent: an event before it was refused".into() }
-                    }
-                    unknown => unknown,
-                });
-            }
+    async fn send(&self, batch: Batch) {
+        match &self.producers {
+            Producers::Idempotent(producers) => producers.send(batch, &self.topics).await,
+            Producers::Transactional(producers) => producers.send(batch).await,
         }
     }
 
-    /// Purges the producer and makes a new one: an idempotent producer whose messages were purged has a gap in its
+    /// Purges the producer; the next batch gets a new one: an idempotent producer whose messages were purged has a gap in its
     /// sequence and is of no further use.
     fn abandon(&self) {
-        let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
-        if producer.in_flight_count() == 0 && producer.client().fatal_error().is_none() {
-            return;
-        }
-        match self.config.create_with_context(Reporting) {
-            Ok(fresh) => {
-                let old = std::mem::replace(&mut *producer, Arc::new(fresh));
-                old.purge(PurgeConfig::default().queue().inflight());
-                // Its end waits for its thread.
-                std::thread::spawn(move || drop(old));
-            }
-            Err(error) => tracing::error!(%error, "no new producer could be made; the old one stays"),
-        }
-    }
-}
-
-/// A producer that answers each event's receipt from a thread of its own.
-type Answered = ThreadedProducer<Reporting>;
-
-/// Gives the broker's report to the event's receipt. A producer that ends drops its receipts, which then say that nothing is
-/// known.
-struct Reporting;
-
-impl ClientContext for Reporting {}
-
-impl ProducerContext<NoCustomPartitioner> for Reporting {
-    type DeliveryOpaque = Box<Receipt>;
-
-    fn delivery(&self, report: &DeliveryResult<'_>, receipt: Box<Receipt>) {
-        match report {
-            Ok(_) => receipt.published(),
-            Err((error, _)) => receipt.failed(send_error(error)),
+        match &self.producers {
+            Producers::Idempotent(producers) => producers.abandon(),
+            Producers::Transactional(producers) => producers.abandon(),
         }
     }
 }
@@ -116,77 +156,4 @@ impl std::fmt::Debug for KafkaSink {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("KafkaSink").finish_non_exhaustive()
     }
-}
-
-/// Hands one event to the producer, waiting while its queue is full.
-async fn enqueue(producer: &Answered, event: &LoggedEvent, receipt: Receipt) -> Result<(), (KafkaError, Receipt)> {
-    let mut record =
-        BaseRecord::<[u8], [u8], _>::with_opaque_to(&event.topic, Box::new(receipt)).headers(headers(event));
-    record.key = event.key.as_deref();
-    record.payload = event.value.as_deref();
-    record.partition = event.partition;
-    loop {
-        match producer.send(record) {
-            Ok(()) => return Ok(()),
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
-                record = again;
-                tokio::time::sleep(QUEUE_FULL_PAUSE).await;
-            }
-            Err((error, refused)) => return Err((error, *refused.delivery_opaque)),
-        }
-    }
-}
-
-/// The event id, then the event's own headers.
-fn headers(event: &LoggedEvent) -> OwnedHeaders {
-    let mut id = [0; 36];
-    let id = Some(event.event_id.write_to(&mut id));
-    let headers = OwnedHeaders::new_with_capacity(1).insert(Header { key: EVENT_ID_HEADER, value: id });
-    event.headers.iter().fold(headers, |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
-}
-
-/// Permanent are the errors that speak of the message or of the right to send it; everything else may pass.
-fn send_error(error: &KafkaError) -> SendError {
-    use RDKafkaErrorCode as Code;
-
-    let reason = error.to_string();
-    match error.rdkafka_error_code() {
-        Some(
-            Code::MessageSizeTooLarge
-            | Code::InvalidMessageSize
-            | Code::InvalidMessage
-            | Code::InvalidRecord
-            | Code::InvalidArgument
-            | Code::InvalidTopic
-            | Code::UnknownTopic
-            | Code::UnknownPartition
-            | Code::UnknownTopicOrPartition
-            | Code::TopicAuthorizationFailed
-            | Code::PolicyViolation,
-        ) => SendError::Permanent { reason },
-        _ => SendError::Unknown { reason },
-    }
-}
-
-/// Why a sink could not be made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum KafkaSinkError {
-    /// The configuration contradicts what order and durability rest on.
-    #[error("{name} must be {value}: {why}")]
-    Setting {
-        /// The setting.
-        name: &'static str,
-        /// What it must be.
-        value: &'static str,
-        /// What would break.
-        why: &'static str,
-    },
-    /// librdkafka refused the configuration.
-    #[error("librdkafka refused the producer's configuration")]
-    Client {
-        /// What it said.
-        #[source]
-        source: KafkaError,
-    },
 }

@@ -2,6 +2,10 @@
 #![cfg(feature = "kafka")]
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod placement;
+#[cfg(feature = "postgres")]
+mod refusals;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod suite;
 
 #[cfg(feature = "sqlite")]
@@ -9,11 +13,17 @@ mod sqlite_mock {
     use leastlock_testkit::broker::Broker;
     use leastlock_testkit::{TestDatabase, database::Sqlite};
 
-    use crate::suite;
+    use crate::{placement, suite};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn events_reach_their_topic_in_order_per_key() {
         suite::events_reach_their_topic_in_order_per_key(TestDatabase::<Sqlite>::create().await, Broker::mock()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn keys_land_where_java_producers_put_them() {
+        let database = TestDatabase::<Sqlite>::create().await;
+        placement::keys_land_where_java_producers_put_them(database, Broker::mock()).await;
     }
 }
 
@@ -22,22 +32,25 @@ mod postgres_kafka {
     use leastlock_testkit::broker::Broker;
     use leastlock_testkit::{TestDatabase, database::Postgres};
 
-    use crate::suite;
+    use crate::{placement, refusals, suite};
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn events_reach_their_topic_in_order_per_key() {
-        suite::events_reach_their_topic_in_order_per_key(TestDatabase::<Postgres>::create().await, Broker::real())
-            .await;
+    macro_rules! on_the_real_broker {
+        ($($suite:ident::$case:ident),+ $(,)?) => {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+                async fn $case() {
+                    $suite::$case(TestDatabase::<Postgres>::create().await, Broker::real()).await;
+                }
+            )+
+        };
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn event_that_the_topic_cannot_take_stops_the_relay_before_it() {
-        suite::event_that_the_topic_cannot_take_stops_the_relay_before_it(
-            TestDatabase::<Postgres>::create().await,
-            Broker::real(),
-        )
-        .await;
-    }
+    on_the_real_broker!(
+        suite::events_reach_their_topic_in_order_per_key,
+        placement::keys_land_where_java_producers_put_them,
+        refusals::b7_what_a_topic_cannot_take_is_found_before_anything_is_sent,
+        refusals::b7_event_refused_among_others_is_told_from_the_innocent,
+    );
 }
 
 #[test]

@@ -1,0 +1,207 @@
+//! What is known of topics before anything is sent to them: kept, and asked for again now and then.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::error::RDKafkaErrorCode;
+
+use super::record::batch_bytes;
+use crate::sink::{LoggedEvent, Refusal};
+
+/// What is older is asked for again, in the background.
+const REFRESH: Duration = Duration::from_secs(30);
+/// What an event is refused for is not older: the operator may have mended it.
+const REFUSAL_AGE: Duration = Duration::from_secs(5);
+/// How long a topic that is not there may take to appear: where brokers make topics themselves, being asked for is the cause.
+const GRACE: Duration = Duration::from_secs(2);
+const GRACE_PAUSE: Duration = Duration::from_millis(100);
+/// How long one request may take. Without an answer nothing is refused.
+const REQUEST_LIMIT: Duration = Duration::from_secs(2);
+
+/// The topics that events went to.
+pub(super) struct Topics {
+    config: ClientConfig,
+    known: Arc<Mutex<HashMap<String, Known>>>,
+    client: Mutex<Option<Arc<AdminClient<DefaultClientContext>>>>,
+}
+
+/// What is known of a topic.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    facts: Facts,
+    asked_at: Instant,
+    refreshing: bool,
+}
+
+/// What decides whether an event can be taken; `None` where it is not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// Zero: there is no such topic.
+    pub(super) partitions: Option<i32>,
+    /// The most bytes of a batch.
+    pub(super) max_bytes: Option<usize>,
+    /// Whether values of a key replace each other, so that each needs one.
+    pub(super) compacted: Option<bool>,
+}
+
+impl Facts {
+    /// Why the topic cannot take the event, if it cannot.
+    fn refusal(&self, event: &LoggedEvent, compressed: bool) -> Option<String> {
+        let topic = &event.topic;
+        match (self.partitions, event.partition) {
+            (Some(0), _) => return Some(format!("there is no topic {topic}")),
+            (Some(partitions), Some(partition)) if partition >= partitions => {
+                return Some(format!(
+                    "topic {topic} has {partitions} partitions, the event names partition {partition}"
+                ));
+            }
+            _ => {}
+        }
+        if self.compacted == Some(true) && event.key.is_none() {
+            return Some(format!("topic {topic} is compacted, so events without a key are refused"));
+        }
+        // What a compressed batch takes is known only to who compresses it.
+        let limit = self.max_bytes.filter(|_| !compressed)?;
+        let bytes = batch_bytes(event);
+        (bytes > limit)
+            .then(|| format!("the event takes {bytes} bytes, topic {topic} takes {limit} (max.message.bytes)"))
+    }
+}
+
+impl Topics {
+    pub(super) fn new(config: &ClientConfig) -> Self {
+        // Another client, which must not be taken for one of the producers.
+        let mut config = config.clone();
+        for name in ["transactional.id", "transaction.timeout.ms", "enable.idempotence", "statistics.interval.ms"] {
+            config.remove(name);
+        }
+        Self { config, known: Arc::default(), client: Mutex::default() }
+    }
+
+    /// Those of the events that their topics cannot take.
+    pub(super) async fn check(&self, events: &[LoggedEvent], compressed: bool) -> Vec<Refusal> {
+        let mut refusals = Vec::new();
+        // Runs of one topic are usual, and facts are small.
+        let mut last: Option<(&str, Facts)> = None;
+        for (index, event) in events.iter().enumerate() {
+            let facts = match last {
+                Some((topic, facts)) if topic == event.topic => facts,
+                _ => self.facts(&event.topic, REFRESH).await,
+            };
+            last = Some((&event.topic, facts));
+            if facts.refusal(event, compressed).is_none() {
+                continue;
+            }
+            let fresh = self.facts(&event.topic, REFUSAL_AGE).await;
+            last = Some((&event.topic, fresh));
+            refusals.extend(fresh.refusal(event, compressed).map(|reason| Refusal { index, reason }));
+        }
+        refusals
+    }
+
+    /// The most bytes of a batch of this topic, if it was asked for and is known.
+    pub(super) fn max_bytes(&self, topic: &str) -> Option<usize> {
+        self.known().get(topic)?.facts.max_bytes
+    }
+
+    /// What is known of a topic. What is older than `age` is asked for first, unless `age` is that of the background's.
+    async fn facts(&self, topic: &str, age: Duration) -> Facts {
+        let known = self.known().get(topic).copied();
+        match known {
+            Some(known) if known.asked_at.elapsed() < age => known.facts,
+            Some(known) if age == REFRESH => {
+                if !known.refreshing {
+                    self.refresh(topic, known);
+                }
+                known.facts
+            }
+            known => self.ask_for(topic, known.map(|known| known.facts)).await,
+        }
+    }
+
+    /// Asks in the background.
+    fn refresh(&self, topic: &str, known: Known) {
+        self.known().insert(topic.to_owned(), Known { refreshing: true, ..known });
+        let (all, client, topic) = (self.known.clone(), self.client(), topic.to_owned());
+        tokio::spawn(async move {
+            let asked = ask(client, topic.clone()).await;
+            keep(&all, topic, asked.unwrap_or(known.facts));
+        });
+    }
+
+    async fn ask_for(&self, topic: &str, before: Option<Facts>) -> Facts {
+        let until = Instant::now() + GRACE;
+        let was_missing = before.is_some_and(|before| before.partitions == Some(0));
+        loop {
+            let asked = ask(self.client(), topic.to_owned()).await;
+            let missing = asked.is_some_and(|asked| asked.partitions == Some(0));
+            if missing && !was_missing && Instant::now() < until {
+                tokio::time::sleep(GRACE_PAUSE).await;
+                continue;
+            }
+            let facts = asked.or(before).unwrap_or_default();
+            keep(&self.known, topic.to_owned(), facts);
+            return facts;
+        }
+    }
+
+    fn client(&self) -> Option<Arc<AdminClient<DefaultClientContext>>> {
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if client.is_none() {
+            match self.config.create() {
+                Ok(made) => *client = Some(Arc::new(made)),
+                Err(error) => {
+                    tracing::warn!(%error, "topics cannot be asked for, so nothing is checked before it is sent")
+                }
+            }
+        }
+        client.clone()
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn keep(all: &Mutex<HashMap<String, Known>>, topic: String, facts: Facts) {
+    let known = Known { facts, asked_at: Instant::now(), refreshing: false };
+    all.lock().unwrap_or_else(PoisonError::into_inner).insert(topic, known);
+}
+
+/// Asks the cluster; `None` where it gives no answer.
+async fn ask(client: Option<Arc<AdminClient<DefaultClientContext>>>, topic: String) -> Option<Facts> {
+    let client = client?;
+    let partitions = {
+        let (client, topic) = (client.clone(), topic.clone());
+        // The call blocks its thread.
+        tokio::task::spawn_blocking(move || partitions(&client, &topic)).await.ok()??
+    };
+    if partitions == 0 {
+        return Some(Facts { partitions: Some(0), ..Facts::default() });
+    }
+    let options = AdminOptions::new().request_timeout(Some(REQUEST_LIMIT));
+    let described = client.describe_configs(&[ResourceSpecifier::Topic(&topic)], &options).await;
+    let topic_config = described.ok().and_then(|described| described.into_iter().next()?.ok());
+    let value = |topic: &ConfigResource, name: &str| topic.get(name).and_then(|entry| entry.value.clone());
+    let max_bytes = topic_config.as_ref().and_then(|topic| value(topic, "max.message.bytes")?.parse().ok());
+    let policy = topic_config.as_ref().and_then(|topic| value(topic, "cleanup.policy"));
+    let compacted = policy.map(|policy| policy.split(',').any(|part| part.trim() == "compact"));
+    Some(Facts { partitions: Some(partitions), max_bytes, compacted })
+}
+
+/// How many partitions a topic has; zero if there is no such topic, `None` if that is not known.
+fn partitions(client: &AdminClient<DefaultClientContext>, topic: &str) -> Option<i32> {
+    use RDKafkaErrorCode as Code;
+
+    let metadata = client.inner().fetch_metadata(Some(topic), REQUEST_LIMIT).ok()?;
+    let found = metadata.topics().iter().find(|found| found.name() == topic)?;
+    match found.error().map(RDKafkaErrorCode::from) {
+        None => i32::try_from(found.partitions().len()).ok().filter(|partitions| *partitions > 0),
+        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::InvalidTopic) => Some(0),
+        Some(_) => None,
+    }
+}

@@ -1,0 +1,337 @@
+//! Each batch in a transaction, under an id of its shard's own.
+//!
+//! A shard's producer is made when its first batch of an epoch comes; beginning (`init_transactions`) is what fences the
+//! previous owner's, whose open transaction the broker aborts. A producer never begins again by itself: only the relay, which
+//! has just looked at its lease, causes a new one to be made, so a zombie cannot fence its successor.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdkafka::error::KafkaError;
+use rdkafka::message::DeliveryResult;
+use rdkafka::producer::{NoCustomPartitioner, Producer, ProducerContext, PurgeConfig, ThreadedProducer};
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{ClientConfig, ClientContext};
+use tokio::sync::mpsc;
+
+use super::errors::{KafkaSinkError, send_error};
+use super::record::record;
+use crate::sink::{Batch, SendError};
+
+/// How long the broker may take to begin, commit or abort, before the batch's fate counts as unknown.
+const COORDINATOR_LIMIT: Duration = Duration::from_secs(30);
+/// How long an abort may take.
+const ABORT_LIMIT: Duration = Duration::from_secs(1);
+/// How long a full producer queue is left to drain before the next event is offered.
+const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(5);
+/// How long reports are collected before they are looked at.
+const REPORT_PAUSE: Duration = Duration::from_millis(1);
+/// Batches that wait for the one before them to commit.
+const WAITING_BATCHES: usize = 2;
+
+/// The producers of a sink, by shard.
+pub(super) struct Transactional {
+    config: ClientConfig,
+    id_prefix: String,
+    shards: Mutex<HashMap<i64, Shard>>,
+}
+
+/// A thread of its own takes the reports, which a commit and an abort wait for.
+type Transacting = ThreadedProducer<Refusals>;
+
+/// A shard's producer, on a thread of its own: the calls that end a transaction block.
+struct Shard {
+    epoch: i64,
+    batches: mpsc::Sender<Batch>,
+    producer: Arc<Transacting>,
+    /// It begins no further transaction.
+    ended: Arc<AtomicBool>,
+}
+
+impl Shard {
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.producer.purge(PurgeConfig::default().queue().inflight());
+    }
+}
+
+impl Transactional {
+    pub(super) fn new(config: ClientConfig, id_prefix: String) -> Result<Self, KafkaSinkError> {
+        // Whether librdkafka takes the settings is told here, not at the first batch.
+        let sink = Self { config, id_prefix, shards: Mutex::default() };
+        sink.producer(0).map(drop).map_err(|source| KafkaSinkError::Client { source })?;
+        Ok(sink)
+    }
+
+    pub(super) async fn send(&self, batch: Batch) {
+        let batches = match self.shard(batch.shard(), batch.epoch()) {
+            Ok(batches) => batches,
+            Err(error) => return batch.unknown(error.to_string()),
+        };
+        if let Err(mpsc::error::SendError(not_sent)) = batches.send(batch).await {
+            refuse(not_sent, &[]);
+        }
+    }
+
+    /// Ends every producer; what is in flight of its transaction is aborted when the next one of the shard begins.
+    pub(super) fn abandon(&self) {
+        self.shards().drain().for_each(|(_, shard)| shard.end());
+    }
+
+    /// Where to send a shard's batches of an epoch.
+    fn shard(&self, shard: i64, epoch: i64) -> Result<mpsc::Sender<Batch>, KafkaError> {
+        let mut shards = self.shards();
+        if let Some(known) = shards.get(&shard).filter(|known| known.epoch == epoch && !known.batches.is_closed()) {
+            return Ok(known.batches.clone());
+        }
+        let producer = Arc::new(self.producer(shard)?);
+        let (batches, waiting) = mpsc::channel(WAITING_BATCHES);
+        let ended = Arc::new(AtomicBool::new(false));
+        let worker = (producer.clone(), ended.clone());
+        std::thread::spawn(move || publish(&worker.0, &worker.1, waiting));
+        let before = shards.insert(shard, Shard { epoch, batches: batches.clone(), producer, ended });
+        before.inspect(Shard::end);
+        Ok(batches)
+    }
+
+    fn producer(&self, shard: i64) -> Result<Transacting, KafkaError> {
+        let mut config = self.config.clone();
+        config.set("transactional.id", format!("{}-{shard}", self.id_prefix));
+        config.create_with_context(Refusals::default())
+    }
+
+    fn shards(&self) -> MutexGuard<'_, HashMap<i64, Shard>> {
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Publishes batches until one fails for another reason than its own events. What waits then is dropped, and says so.
+fn publish(producer: &Transacting, ended: &AtomicBool, mut waiting: mpsc::Receiver<Batch>) {
+    let mut begun = producer.init_transactions(COORDINATOR_LIMIT);
+    while let Some(batch) = waiting.blocking_recv() {
+        if ended.load(Ordering::Acquire) {
+            return;
+        }
+        let outcome = begun.and_then(|()| transaction(producer, &batch));
+        begun = Ok(());
+        match outcome {
+            Ok(refusals) if refusals.is_empty() => batch.published(),
+            // None of the batch is published, and the relay sends each again alone: by a new producer.
+            Ok(refusals) => {
+                waiting.close();
+                refuse(batch, &refusals);
+                while let Ok(behind) = waiting.try_recv() {
+                    refuse(behind, &[]);
+                }
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a transaction of the outbox relay failed");
+                return batch.unknown(error.to_string());
+            }
+        }
+    }
+}
+
+/// Publishes a batch in a transaction; answers the events that were refused, if that is why it was aborted.
+fn transaction(producer: &Transacting, batch: &Batch) -> Result<Vec<(usize, KafkaError)>, KafkaError> {
+    producer.context().take();
+    producer.begin_transaction()?;
+    let mut refused = enqueue(producer, batch)?;
+    if refused.is_empty() {
+        refused = reports(producer)?;
+    }
+    if refused.is_empty() {
+        producer.commit_transaction(COORDINATOR_LIMIT)?;
+    } else if let Err(error) = producer.abort_transaction(ABORT_LIMIT) {
+        // librdkafka may wait for a message that it will never send; the next producer of the shard aborts the transaction.
+        tracing::debug!(%error, "a transaction was not aborted");
+    }
+    Ok(refused)
+}
+
+/// Waits for the reports of all events, or for a refusal: what is behind one in its partition gets no report before the abort.
+/// Answers the refusals.
+fn reports(producer: &Transacting) -> Result<Vec<(usize, KafkaError)>, KafkaError> {
+    let until = Instant::now() + COORDINATOR_LIMIT;
+    while producer.in_flight_count() > 0 {
+        std::thread::sleep(REPORT_PAUSE);
+        let failed = producer.context().take();
+        if failed.iter().any(|(_, error)| is_permanent(error)) {
+            return Ok(failed);
+        }
+        if let Some((_, error)) = failed.into_iter().next() {
+            return Err(error);
+        }
+        if Instant::now() >= until {
+            return Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut));
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Hands the events over; the refusal of the first that librdkafka itself does not take, if there is one.
+fn enqueue(producer: &Transacting, batch: &Batch) -> Result<Vec<(usize, KafkaError)>, KafkaError> {
+    for (index, event) in batch.events().iter().enumerate() {
+        let mut next = record(event, index);
+        loop {
+            match producer.send(next) {
+                Ok(()) => break,
+                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
+                    next = again;
+                    std::thread::sleep(QUEUE_FULL_PAUSE);
+                }
+                Err((error, _)) if is_permanent(&error) => return Ok(vec![(index, error)]),
+                Err((error, _)) => return Err(error),
+            }
+        }
+    }
+    Ok(Vec::new())
+}
+
+fn refuse(mut batch: Batch, refusals: &[(usize, KafkaError)]) {
+    let mut index = 0;
+    while let Some((_, receipt)) = batch.next() {
+        let own = refusals.iter().find(|(refused, _)| *refused == index);
+        receipt.failed(match own {
+            Some((_, error)) if is_permanent(error) => send_error(error),
+            _ => SendError::Permanent { reason: "not published: another event of its shard was refused".into() },
+        });
+        index += 1;
+    }
+}
+
+fn is_permanent(error: &KafkaError) -> bool {
+    matches!(send_error(error), SendError::Permanent { .. })
+}
+
+/// What the broker refused of the transaction that is open, by place in its batch.
+#[derive(Default)]
+struct Refusals(Mutex<Vec<(usize, KafkaError)>>);
+
+impl Refusals {
+    fn take(&self) -> Vec<(usize, KafkaError)> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ClientContext for Refusals {}
+
+impl ProducerContext<NoCustomPartitioner> for Refusals {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, report: &DeliveryResult<'_>, index: usize) {
+        if let Err((error, _)) = report {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push((index, error.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What the broker itself refuses: on the real one, since the mock cluster's transactions are hollow.
+
+    use leastlock_testkit::broker::Broker;
+
+    use super::*;
+    use crate::event::EventId;
+    use crate::headers::Headers;
+    use crate::relay::cursor::{Cursor, Page, Position};
+    use crate::sink::kafka::KafkaSink;
+    use crate::sink::{LoggedEvent, Report, Reports, Sink};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn event(topic: &str, id: i64, value: &[u8]) -> LoggedEvent {
+        LoggedEvent {
+            shard: 3,
+            id,
+            event_id: EventId::new(),
+            topic: topic.to_owned(),
+            key: Some(b"k".to_vec()),
+            value: Some(value.to_vec()),
+            headers: Headers::default(),
+            partition: None,
+            age_ms: 0,
+        }
+    }
+
+    /// Sends events as the owner of an epoch; answers what the sink says of each run of them.
+    async fn send(sink: &impl Sink, epoch: i64, events: Vec<LoggedEvent>) -> Vec<Report> {
+        let position = Position { done: String::new(), target: None, last_id: 0 };
+        let count = events.len();
+        let page = Arc::new(Page::of_cursor(&Cursor { shard: 3, epoch, position }, events));
+        let reports = Arc::new(Reports::default());
+        sink.send(Batch::new(page, 0..count, 1, 0, &reports)).await;
+        let mut answers = Vec::new();
+        let answered = async {
+            while answers.iter().map(|report: &Report| report.count).sum::<u64>() < count as u64 {
+                reports.some().await;
+                answers.extend(reports.take(Vec::new()));
+            }
+        };
+        tokio::time::timeout(PATIENCE, answered).await.expect("an answer for each event");
+        answers
+    }
+
+    fn config(broker: &Broker) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", broker.bootstrap());
+        config
+    }
+
+    async fn landed(broker: &Broker, topic: &str) -> Vec<String> {
+        broker.read_all(topic, PATIENCE).await.iter().map(|record| record.value_text().to_owned()).collect()
+    }
+
+    /// An owner publishes; its successor does; the first, which does not know, publishes again. Answers what stands in the topic.
+    async fn zombie(broker: &Broker, sink: impl Fn() -> KafkaSink) -> (Vec<String>, Vec<Report>) {
+        let topic = broker.topic(1).await;
+        let (first, second) = (sink(), sink());
+        let published = |reports: &[Report]| reports.iter().all(|report| report.outcome.is_ok());
+        assert!(published(&send(&first, 1, vec![event(&topic, 1, b"1")]).await));
+        assert!(published(&send(&second, 2, vec![event(&topic, 1, b"1"), event(&topic, 2, b"2")]).await));
+        let late = send(&first, 1, vec![event(&topic, 2, b"late")]).await;
+        assert!(published(&send(&second, 2, vec![event(&topic, 3, b"3")]).await), "the successor goes on");
+        (landed(broker, &topic).await, late)
+    }
+
+    #[tokio::test]
+    async fn b4_zombie_is_refused_by_the_broker_in_the_transactional_mode_only() {
+        let broker = Broker::real();
+        let prefix = format!("leastlock-test-{}", uuid::Uuid::new_v4().simple());
+        let transactional = || KafkaSink::transactional(config(&broker), &prefix).expect("valid settings");
+        let (landed, late) = zombie(&broker, transactional).await;
+        assert_eq!(landed, ["1", "1", "2", "3"]);
+        assert!(late.iter().all(|report| matches!(report.outcome, Err(SendError::Unknown { .. }))), "{late:?}");
+
+        // Without transactions it lands: the test would see it.
+        let (landed, _) = zombie(&broker, || KafkaSink::new(config(&broker)).expect("valid settings")).await;
+        assert_eq!(landed, ["1", "1", "2", "late", "3"]);
+    }
+
+    #[tokio::test]
+    async fn b7_refused_event_aborts_its_transaction_and_nothing_of_it_is_seen() {
+        let broker = Broker::real();
+        let topic = broker.topic(1).await;
+        let prefix = format!("leastlock-test-{}", uuid::Uuid::new_v4().simple());
+        // More than the topic takes; librdkafka lets it through.
+        let mut config = config(&broker);
+        config.set("message.max.bytes", "4000000");
+        let sink = KafkaSink::transactional(config, prefix).expect("valid settings");
+        let large = vec![b'x'; 2_000_000];
+        let events = || vec![event(&topic, 1, b"1"), event(&topic, 2, &large), event(&topic, 3, b"3")];
+        let refused = send(&sink, 1, events()).await;
+        let permanent = |report: &Report| matches!(report.outcome, Err(SendError::Permanent { .. }));
+        assert!(refused.iter().all(permanent), "{refused:?}");
+        assert_eq!(landed(&broker, &topic).await, Vec::<String>::new());
+        // As the relay does: each again, alone.
+        for (event, passes) in events().into_iter().zip([true, false, true]) {
+            let alone = send(&sink, 1, vec![event]).await;
+            assert_eq!(alone.iter().all(|report| report.outcome.is_ok()), passes, "{alone:?}");
+        }
+        assert_eq!(landed(&broker, &topic).await, ["1", "3"]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Events that can never be sent, on the real broker.
+
+use leastlock_outbox::{Error, Event, MIGRATIONS, Outbox, OutboxSql, Relay};
+use leastlock_testkit::broker::Broker;
+use leastlock_testkit::{TestDatabase, TestEngine};
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
+use rdkafka::client::DefaultClientContext;
+use tokio_util::sync::CancellationToken;
+
+use crate::suite::{PATIENCE, sink};
+
+async fn alter_topic(broker: &Broker, topic: &str, name: &str, value: &str) {
+    let mut config = ClientConfig::new();
+    let admin: AdminClient<DefaultClientContext> =
+        config.set("bootstrap.servers", broker.bootstrap()).create().expect("an admin client");
+    let altered = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(name, value);
+    let answers = admin.alter_configs(&[altered], &AdminOptions::new()).await.expect("the broker answers");
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+}
+
+/// Runs a relay until it stops at an event; what the sink said of it, and the values that stand in `topic`.
+async fn stops_at<DB: TestEngine + OutboxSql>(
+    database: &TestDatabase<DB>,
+    broker: &Broker,
+    events: Vec<Event>,
+    topic: &str,
+) -> (String, Vec<String>) {
+    let outbox = Outbox::open(&database.pool).await.unwrap().max_event_bytes(4_000_000);
+    let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
+    outbox.append_all(&mut tx, &events).await.unwrap();
+    tx.commit().await.unwrap();
+    let relay = Relay::builder(&database.pool, sink(broker)).build().unwrap();
+    let stopped = tokio::time::timeout(PATIENCE, relay.run(CancellationToken::new())).await.expect("it stops");
+    let Err(Error::Refused { source, .. }) = stopped else { panic!("{stopped:?}") };
+    let landed = broker.read_all(topic, PATIENCE).await;
+    (source.to_string(), landed.iter().map(|record| record.value_text().to_owned()).collect())
+}
+
+pub(crate) async fn b7_what_a_topic_cannot_take_is_found_before_anything_is_sent<DB: TestEngine + OutboxSql>(
+    _database: TestDatabase<DB>,
+    broker: Broker,
+) {
+    let fresh = || async { TestDatabase::<DB>::create().await.with(&MIGRATIONS).await };
+    let ok = |topic: &str, value: &str| Event::new(topic, "k").bytes(value);
+
+    // Larger than what librdkafka and the topic take by default.
+    let topic = broker.topic(1).await;
+    let large = Event::new(&topic, "k").bytes(vec![b'x'; 2_000_000]);
+    let (reason, landed) =
+        stops_at(&fresh().await, &broker, vec![ok(&topic, "1"), large, ok(&topic, "3")], &topic).await;
+    assert!(reason.contains("max.message.bytes"), "{reason}");
+    assert_eq!(landed, ["1"]);
+
+    // Larger than this topic takes; it would pass elsewhere. One byte less passes.
+    let topic = broker.topic(1).await;
+    alter_topic(&broker, &topic, "max.message.bytes", "1000").await;
+    let sized = |bytes: usize| Event::new(&topic, "k").bytes("x".repeat(bytes));
+    // 61 of the batch, 4 + 2 of the record, 2 of the key, 2 + 1 of lengths, 57 of the header with the event id.
+    let most = (1..1000).rev().find(|bytes| batch(*bytes) <= 1000).unwrap();
+    let (reason, landed) = stops_at(&fresh().await, &broker, vec![sized(most), sized(most + 1)], &topic).await;
+    assert!(reason.contains(&format!("topic {topic} takes 1000")), "{reason}");
+    assert_eq!(landed, ["x".repeat(most)], "what fits exactly is taken by the broker");
+
+    // A partition that the topic does not have.
+    let topic = broker.topic(2).await;
+    let events = vec![ok(&topic, "1").partition(1), ok(&topic, "2").partition(2)];
+    let (reason, landed) = stops_at(&fresh().await, &broker, events, &topic).await;
+    assert!(reason.contains("has 2 partitions"), "{reason}");
+    assert_eq!(landed, ["1"]);
+
+    // No key, on a topic that keeps the last value of each.
+    let topic = broker.topic(1).await;
+    alter_topic(&broker, &topic, "cleanup.policy", "compact").await;
+    let (reason, landed) = stops_at(&fresh().await, &broker, vec![Event::without_key(&topic).bytes("1")], &topic).await;
+    assert!(reason.contains("compacted"), "{reason}");
+    assert_eq!(landed, Vec::<String>::new());
+
+    // A topic that cannot be.
+    let (reason, _) = stops_at(&fresh().await, &broker, vec![ok("..", "1")], &topic).await;
+    assert!(reason.contains("no topic"), "{reason}");
+}
+
+/// A batch of one event of key `k` and so many bytes.
+fn batch(bytes: usize) -> usize {
+    let varint = |length: usize| {
+        if length < 64 {
+            1
+        } else if length < 8192 {
+            2
+        } else {
+            3
+        }
+    };
+    let header = 1 + "leastlock_event_id".len() + 1 + 36;
+    let body = 3 + (1 + 1) + (varint(bytes) + bytes) + 1 + header;
+    61 + varint(body) + body
+}
+
+/// The topic's limit was lowered after it was asked for: the broker refuses whole batches of which one event is too large.
+pub(crate) async fn b7_event_refused_among_others_is_told_from_the_innocent<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+    broker: Broker,
+) {
+    let database = database.with(&MIGRATIONS).await;
+    let outbox = Outbox::open(&database.pool).await.unwrap();
+    let topic = broker.topic(1).await;
+    let relay = Relay::builder(&database.pool, sink(&broker)).woken_by(outbox.wake()).build().unwrap();
+    let stats = relay.stats();
+    let running = tokio::spawn(relay.run(CancellationToken::new()));
+    let append = async |events: Vec<Event>| {
+        let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
+        outbox.append_all(&mut tx, &events).await.unwrap();
+        tx.commit().await.unwrap();
+        outbox.wake().notify();
+    };
+    append(vec![Event::new(&topic, "k").bytes("first")]).await;
+    let first = async {
+        while stats.published() < 1 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, first).await.expect("it is published, and what the topic takes is known");
+    alter_topic(&broker, &topic, "max.message.bytes", "2000").await;
+
+    let value = |number: usize| if number == 20 { "x".repeat(5_000) } else { number.to_string() };
+    append((0..40).map(|number| Event::new(&topic, "k").bytes(value(number))).collect()).await;
+    let stopped = tokio::time::timeout(PATIENCE, running).await.expect("it stops").unwrap();
+    assert!(matches!(stopped, Err(Error::Refused { .. })), "{stopped:?}");
+    assert_eq!(stats.published(), 21, "everything before it is published and noted");
+    let landed = broker.read_all(&topic, PATIENCE).await;
+    let mut landed: Vec<&str> = landed.iter().map(|record| record.value_text()).collect();
+    assert!(landed.iter().all(|value| value.len() < 100));
+    // In order, whoever was in the batch of the large one.
+    landed.retain(|value| value.parse().is_ok_and(|number: usize| number < 20));
+    assert_eq!(landed, (0..20).map(value).collect::<Vec<_>>());
+}
