@@ -27,7 +27,7 @@ leastlock_testkit::mount!(
     b2_open_writer_elsewhere_stalls_nothing,
     b3_events_of_a_key_leave_in_commit_order_whatever_their_xid,
     b14_row_that_a_trigger_hides_is_delivered_when_it_commits,
-    b1_b2_b3_hold_under_random_transactions,
+    b1_b2_b3_b14_hold_under_random_transactions,
     lost_claim_stalls_no_event,
     lost_renewal_stalls_no_event,
     lost_note_stalls_no_event,

@@ -1,5 +1,7 @@
 //! What the suite needs of a reader: the product's relay and the doubles are both readers.
 
+#[cfg(feature = "postgres")]
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,8 +39,18 @@ impl Reading {
     }
 
     pub(crate) fn relay<DB: TestEngine + OutboxSql>(pool: &Pool<DB>, page: u32) -> Self {
+        Self::with_lease(pool, page, LEASE)
+    }
+
+    /// The product with a lease that no pause of a busy machine ends, for tests in which it must repeat nothing.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn unhurried<DB: TestEngine + OutboxSql>(pool: &Pool<DB>, page: u32) -> Self {
+        Self::with_lease(pool, page, Duration::from_mins(1))
+    }
+
+    fn with_lease<DB: TestEngine + OutboxSql>(pool: &Pool<DB>, page: u32, lease: Duration) -> Self {
         Self::start(|values| {
-            let relay = Relay::builder(pool, Recorder(values)).lease(LEASE).page(page);
+            let relay = Relay::builder(pool, Recorder(values)).lease(lease).page(page);
             let relay = relay.build().expect("valid settings");
             async move {
                 relay.run(CancellationToken::new()).await.expect("the relay runs");
@@ -48,6 +60,11 @@ impl Reading {
 
     pub(crate) fn values(&self) -> Vec<String> {
         self.values.lock().expect("no panic").clone()
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn received(&self) -> Received {
+        Received::of(&self.values())
     }
 
     /// Whether `condition` comes to hold within `limit`.
@@ -65,11 +82,62 @@ impl Reading {
     }
 
     /// Ends it as a crash would: nothing is given back.
-    pub(crate) async fn crash(self) -> Vec<String> {
+    pub(crate) async fn crash(mut self) -> Vec<String> {
         let values = self.values();
         self.task.abort();
-        let _ = self.task.await;
+        let _ = (&mut self.task).await;
         values
+    }
+}
+
+impl Drop for Reading {
+    /// Before its database goes, which would be a complaint of each double's.
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What came of events whose values are `key:number`, numbered from 1 in the order of their commits.
+#[cfg(feature = "postgres")]
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    numbers: BTreeMap<String, BTreeSet<i64>>,
+    /// Those that came before one with a lower number, which came for the first time after them.
+    pub(crate) inverted: Vec<String>,
+    /// Those that came again.
+    pub(crate) doubled: Vec<String>,
+}
+
+#[cfg(feature = "postgres")]
+impl Received {
+    pub(crate) fn of(values: &[String]) -> Self {
+        let mut received = Self::default();
+        for value in values {
+            let (key, number) = value.split_once(':').expect("key:number");
+            let (numbers, number) =
+                (received.numbers.entry(key.to_owned()).or_default(), number.parse().expect("a number"));
+            if numbers.last().is_some_and(|last| *last > number) && !numbers.contains(&number) {
+                received.inverted.push(value.clone());
+            }
+            if !numbers.insert(number) {
+                received.doubled.push(value.clone());
+            }
+        }
+        received
+    }
+
+    /// Wherein what came differs from what was committed: up to a number of each key.
+    pub(crate) fn missing(&self, committed: &BTreeMap<String, i64>) -> BTreeSet<String> {
+        let committed =
+            committed.iter().flat_map(|(key, last)| (1..=*last).map(move |number| format!("{key}:{number}")));
+        let came = self.numbers.iter().flat_map(|(key, all)| all.iter().map(move |number| format!("{key}:{number}")));
+        committed.collect::<BTreeSet<_>>().symmetric_difference(&came.collect()).cloned().collect()
+    }
+
+    pub(crate) fn has_all(&self, committed: &BTreeMap<String, i64>) -> bool {
+        committed
+            .iter()
+            .all(|(key, last)| self.numbers.get(key).is_some_and(|numbers| i64::try_from(numbers.len()) == Ok(*last)))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::readers::{Appender, Inside, PATIENCE, Reading, append, commit, tables
 
 pub(crate) use crate::together::*;
 #[cfg(feature = "postgres")]
-pub(crate) use crate::{lost_answers::*, random::b1_b2_b3_hold_under_random_transactions, visibility::*};
+pub(crate) use crate::{lost_answers::*, random::b1_b2_b3_b14_hold_under_random_transactions, visibility::*};
 
 pub(crate) async fn b13_rolled_back_events_never_leave<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>) {
     let left = what_leaves_of_rolled_back_work(database, Inside).await;
