@@ -5,8 +5,8 @@
 /// `mysql::o1_stale_delete`, each if the crate has a feature of that name and it is on.
 ///
 /// The functions have the form `async fn o1_stale_delete<DB: TestEngine>(database: TestDatabase<DB>)`. An engine can be
-/// named when cases exist there only: `mount!(suite: o1_…, o2_…; postgres: o3_…)`, `mount!(suite on postgres: …)`, or
-/// `mount!(suite on sqlite and postgres: …)` or `mount!(suite on postgres and mysql: …)`.
+/// named when cases exist there only: `mount!(suite: o1_…, o2_…; postgres: o3_…)`, the same with `; mysql: o4_…` behind it,
+/// `mount!(suite on postgres: …)`, `mount!(suite on sqlite and postgres: …)` or `mount!(suite on postgres and mysql: …)`.
 #[macro_export]
 macro_rules! mount {
     ($suite:ident : $($case:ident),+ $(,)?) => {
@@ -18,6 +18,11 @@ macro_rules! mount {
         $crate::mount!($suite on sqlite: $($case),+);
         $crate::mount!($suite on postgres: $($case,)+ $($only),+);
         $crate::mount!($suite on mysql: $($case),+);
+    };
+    ($suite:ident : $($case:ident),+ ; postgres : $($only:ident),+ ; mysql : $($mysql:ident),+ $(,)?) => {
+        $crate::mount!($suite on sqlite: $($case),+);
+        $crate::mount!($suite on postgres: $($case,)+ $($only),+);
+        $crate::mount!($suite on mysql: $($case,)+ $($mysql),+);
     };
     ($suite:ident on sqlite and postgres : $($case:ident),+ $(,)?) => {
         $crate::mount!($suite on sqlite: $($case),+);
