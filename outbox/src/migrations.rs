@@ -7,5 +7,5 @@ pub const MIGRATIONS: Migrations = Migrations {
     table: "leastlock_outbox_migrations",
     postgres: &[Migration { version: 1, name: "outbox", sql: include_str!("../migrations/postgres/0001_outbox.sql") }],
     sqlite: &[Migration { version: 1, name: "outbox", sql: include_str!("../migrations/sqlite/0001_outbox.sql") }],
-    mysql: &[],
+    mysql: &[Migration { version: 1, name: "outbox", sql: include_str!("../migrations/mysql/0001_outbox.sql") }],
 };

@@ -57,7 +57,7 @@ impl Outbox {
     /// Appends an event to the transaction. It leaves if and only if the transaction commits; a savepoint that is rolled back
     /// takes its events with it.
     ///
-    /// For the order of a key, update the key's row (or lock it `FOR NO KEY UPDATE` or stronger) before appending.
+    /// For the order of a key, update the key's row (or lock it `FOR NO KEY UPDATE`, on MariaDB `FOR UPDATE`, or stronger) before appending.
     ///
     /// # Errors
     /// [`Error::EventTooLarge`], [`Error::Topic`] and [`Error::Partition`] before any SQL; [`Error::Database`] as any statement.

@@ -8,6 +8,8 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
 
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]

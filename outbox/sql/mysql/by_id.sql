@@ -1,0 +1,5 @@
+-- Lock: none; one plain read of its own snapshot. Events by their primary keys, a JSON array of [shard, id].
+SELECT event.shard, event.id, event.event_id, event.topic, event.`key`, event.value, event.headers, event.`partition`,
+       TIMESTAMPDIFF(MICROSECOND, event.created_at, UTC_TIMESTAMP(6)) DIV 1000
+FROM JSON_TABLE(?, '$[*]' COLUMNS (shard SMALLINT PATH '$[0]', id BIGINT PATH '$[1]')) AS wanted
+STRAIGHT_JOIN leastlock_outbox AS event FORCE INDEX (PRIMARY) ON event.shard = wanted.shard AND event.id = wanted.id

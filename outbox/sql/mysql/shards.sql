@@ -1,0 +1,2 @@
+-- Lock: none; one plain read.
+SELECT count(*) FROM leastlock_outbox_shard
