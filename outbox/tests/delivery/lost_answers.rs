@@ -1,61 +1,100 @@
-//! A database whose answers get lost, or that falls silent (PostgreSQL, through a proxy: SQLite's statements are calls, not
+//! A database whose answers get lost, or that falls silent (the servers, through a proxy: SQLite's statements are calls, not
 //! messages).
 
 use std::time::Duration;
 
-use leastlock_outbox::{MemorySink, Relay};
-use leastlock_testkit::proxy::{FaultProxy, Then, postgres};
-use leastlock_testkit::{TestDatabase, TestEngine};
-use sqlx::postgres::PgPoolOptions;
-use sqlx::{PgPool, Postgres};
+use leastlock_outbox::{MemorySink, OutboxSql, Relay};
+use leastlock_testkit::TestDatabase;
+use leastlock_testkit::database::sql;
+use leastlock_testkit::proxy::{FaultProxy, Proxied, Then};
+use sqlx::Pool;
+use sqlx::pool::PoolOptions;
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "postgres")]
 use crate::doubles::by_owner_name;
 use crate::readers::{LEASE, PATIENCE, Reading, commit, tables};
 
-// What tells the statements apart.
-const CLAIM: &str = "epoch = s.epoch + 1";
-const RENEWAL: &str = "SET lease_until";
-const NOTE: &str = "SET done";
-const READ: &str = "pg_current_snapshot() AS snapshot";
+/// A request whose answer gets lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Request {
+    Claim,
+    Renewal,
+    Note,
+    Read,
+}
+
+impl Request {
+    const ALL: [Self; 4] = [Self::Claim, Self::Renewal, Self::Note, Self::Read];
+
+    /// What tells its statement from the others.
+    const fn mark<DB: Proxied>(self) -> &'static str {
+        match self {
+            Self::Claim => sql::<DB>("epoch = s.epoch + 1", "INTO @leastlock_free"),
+            Self::Renewal => sql::<DB>("SET lease_until", "SET own.lease_until"),
+            Self::Note => sql::<DB>("SET done", "DELETE event"),
+            Self::Read => sql::<DB>("pg_current_snapshot() AS snapshot", "shard = ? AND id > ?"),
+        }
+    }
+}
 
 /// How long a delivery that the double withholds is waited for: several of its leases.
+#[cfg(feature = "postgres")]
 const DOUBLES_CHANCE: Duration = Duration::from_millis(2500);
+#[cfg(feature = "postgres")]
 const DOUBLES_LEASE: Duration = Duration::from_millis(500);
 
-async fn through_proxy(database: &TestDatabase<Postgres>) -> (FaultProxy, PgPool) {
-    let proxy = FaultProxy::to_postgres(&database.url).await;
-    let pool = Postgres::connect(&postgres::through(&proxy, &database.url)).await;
+async fn through_proxy<DB: Proxied>(database: &TestDatabase<DB>) -> (FaultProxy, Pool<DB>) {
+    let proxy = DB::proxy(&database.url).await;
+    let pool = DB::connect(&DB::through(&proxy, &database.url)).await;
     (proxy, pool)
+}
+
+/// Remembers the database's time.
+async fn remember_firing<DB: Proxied>(database: &TestDatabase<DB>) {
+    let remember = sql::<DB>(
+        "CREATE TABLE fired AS SELECT clock_timestamp() AS at",
+        "CREATE TABLE fired AS SELECT UTC_TIMESTAMP(6) AS at",
+    );
+    database.execute(remember).await;
 }
 
 /// The first replies to a statement are lost, as many as end a lease; answers whether an event that is committed after that is
 /// delivered within `limit`.
-async fn recovers(lost: &'static str, then: Then, start: impl Fn(&PgPool) -> Reading, limit: Duration) -> bool {
-    let (database, outbox) = tables(TestDatabase::create().await).await;
+async fn recovers<DB: Proxied + OutboxSql>(
+    lost: Request,
+    then: Then,
+    start: impl Fn(&Pool<DB>) -> Reading,
+    limit: Duration,
+) -> bool {
+    let (database, outbox) = tables(TestDatabase::<DB>::create().await).await;
     let (proxy, pool) = through_proxy(&database).await;
     // Two lost renewals end no lease.
-    let times = if lost == RENEWAL { 3 } else { 1 };
+    let times = if lost == Request::Renewal { 3 } else { 1 };
     let mut seen = 0;
     let is_lost = move |sql: &str| {
-        seen += u64::from(sql.contains(lost));
-        sql.contains(lost) && seen <= times
+        let is_it = sql.contains(lost.mark::<DB>());
+        seen += u64::from(is_it);
+        is_it && seen <= times
     };
     proxy.swallow_reply_to(is_lost, then);
     let reading = start(&pool);
     commit(&outbox, &database.pool, "k", "1").await;
     proxy.fired(times, PATIENCE).await;
-    if lost == RENEWAL {
+    if lost == Request::Renewal {
         // The deadline that was not prolonged has to pass.
-        database.execute("CREATE TABLE fired AS SELECT clock_timestamp() AS at").await;
-        let past = "SELECT count(*) FROM fired WHERE clock_timestamp() > at + interval '1500 milliseconds'";
+        remember_firing(&database).await;
+        let past = sql::<DB>(
+            "SELECT count(*) FROM fired WHERE clock_timestamp() > at + interval '1500 milliseconds'",
+            "SELECT count(*) FROM fired WHERE UTC_TIMESTAMP(6) > at + INTERVAL 1500000 MICROSECOND",
+        );
         until(&database, past, 1).await;
     }
     commit(&outbox, &database.pool, "k", "2").await;
     reading.delivers("2", limit).await
 }
 
-async fn until(database: &TestDatabase<Postgres>, sql: &'static str, count: i64) {
+async fn until<DB: Proxied>(database: &TestDatabase<DB>, sql: &'static str, count: i64) {
     let holds = async {
         while database.int(sql).await != count {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -64,28 +103,29 @@ async fn until(database: &TestDatabase<Postgres>, sql: &'static str, count: i64)
     tokio::time::timeout(PATIENCE, holds).await.unwrap_or_else(|_| panic!("{sql} never came to {count}"));
 }
 
-async fn product_recovers(lost: &'static str) {
+async fn product_recovers<DB: Proxied + OutboxSql>(lost: Request) {
     for then in [Then::Cut, Then::Hang] {
-        assert!(recovers(lost, then, Reading::product::<Postgres>, PATIENCE).await, "{lost}, {then:?}");
+        assert!(recovers(lost, then, Reading::product::<DB>, PATIENCE).await, "{lost:?}, {then:?}");
     }
 }
 
-pub(crate) async fn lost_claim_stalls_no_event(_database: TestDatabase<Postgres>) {
-    product_recovers(CLAIM).await;
+pub(crate) async fn lost_claim_stalls_no_event<DB: Proxied + OutboxSql>(_database: TestDatabase<DB>) {
+    product_recovers::<DB>(Request::Claim).await;
 }
 
-pub(crate) async fn lost_renewal_stalls_no_event(_database: TestDatabase<Postgres>) {
-    product_recovers(RENEWAL).await;
+pub(crate) async fn lost_renewal_stalls_no_event<DB: Proxied + OutboxSql>(_database: TestDatabase<DB>) {
+    product_recovers::<DB>(Request::Renewal).await;
 }
 
-pub(crate) async fn lost_note_stalls_no_event(_database: TestDatabase<Postgres>) {
-    product_recovers(NOTE).await;
+pub(crate) async fn lost_note_stalls_no_event<DB: Proxied + OutboxSql>(_database: TestDatabase<DB>) {
+    product_recovers::<DB>(Request::Note).await;
 }
 
-pub(crate) async fn relay_that_keeps_renewing_its_name_is_seen_to_stall(database: TestDatabase<Postgres>) {
-    let start = |pool: &PgPool| by_owner_name(pool, DOUBLES_LEASE);
-    for lost in [CLAIM, RENEWAL, NOTE] {
-        assert!(!recovers(lost, Then::Hang, start, DOUBLES_CHANCE).await, "the double must be seen to stall: {lost}");
+#[cfg(feature = "postgres")]
+pub(crate) async fn relay_that_keeps_renewing_its_name_is_seen_to_stall(database: TestDatabase<sqlx::Postgres>) {
+    let start = |pool: &sqlx::PgPool| by_owner_name(pool, DOUBLES_LEASE);
+    for lost in [Request::Claim, Request::Renewal, Request::Note] {
+        assert!(!recovers(lost, Then::Hang, start, DOUBLES_CHANCE).await, "the double must be seen to stall: {lost:?}");
     }
     let (database, outbox) = tables(database).await;
     let left_alone = start(&database.pool);
@@ -93,7 +133,7 @@ pub(crate) async fn relay_that_keeps_renewing_its_name_is_seen_to_stall(database
     assert!(left_alone.delivers("1", PATIENCE).await);
 }
 
-pub(crate) async fn two_lost_renewals_end_no_lease(database: TestDatabase<Postgres>) {
+pub(crate) async fn two_lost_renewals_end_no_lease<DB: Proxied + OutboxSql>(database: TestDatabase<DB>) {
     let (database, outbox) = tables(database).await;
     let (proxy, pool) = through_proxy(&database).await;
     // A sixth of it has to suffice for a renewal on a busy machine.
@@ -103,14 +143,18 @@ pub(crate) async fn two_lost_renewals_end_no_lease(database: TestDatabase<Postgr
     let shutdown = CancellationToken::new();
     let mut renewals = 0;
     let is_lost = move |sql: &str| {
-        renewals += u32::from(sql.contains(RENEWAL));
-        sql.contains(RENEWAL) && (2..=3).contains(&renewals)
+        let is_it = sql.contains(Request::Renewal.mark::<DB>());
+        renewals += u32::from(is_it);
+        is_it && (2..=3).contains(&renewals)
     };
     proxy.swallow_reply_to(is_lost, Then::Hang);
     let running = tokio::spawn(relay.run(shutdown.clone()));
     proxy.fired(2, PATIENCE).await;
-    database.execute("CREATE TABLE fired AS SELECT clock_timestamp() AS at").await;
-    let long_since = "SELECT count(*) FROM fired WHERE clock_timestamp() > at + interval '5 seconds'";
+    remember_firing(&database).await;
+    let long_since = sql::<DB>(
+        "SELECT count(*) FROM fired WHERE clock_timestamp() > at + interval '5 seconds'",
+        "SELECT count(*) FROM fired WHERE UTC_TIMESTAMP(6) > at + INTERVAL 5 SECOND",
+    );
     until(&database, long_since, 1).await;
     commit(&outbox, &database.pool, "k", "1").await;
     tokio::time::timeout(PATIENCE, sink.wait_for(1)).await.expect("it is delivered");
@@ -120,11 +164,13 @@ pub(crate) async fn two_lost_renewals_end_no_lease(database: TestDatabase<Postgr
     running.await.unwrap().unwrap();
 }
 
-pub(crate) async fn read_without_an_answer_is_read_anew(_database: TestDatabase<Postgres>) {
-    product_recovers(READ).await;
+pub(crate) async fn read_without_an_answer_is_read_anew<DB: Proxied + OutboxSql>(_database: TestDatabase<DB>) {
+    product_recovers::<DB>(Request::Read).await;
 }
 
-pub(crate) async fn database_that_is_silent_for_a_while_is_waited_for(database: TestDatabase<Postgres>) {
+pub(crate) async fn database_that_is_silent_for_a_while_is_waited_for<DB: Proxied + OutboxSql>(
+    database: TestDatabase<DB>,
+) {
     let (database, outbox) = tables(database).await;
     let (proxy, pool) = through_proxy(&database).await;
     let reading = Reading::product(&pool);
@@ -145,26 +191,30 @@ pub(crate) async fn database_that_is_silent_for_a_while_is_waited_for(database: 
     assert!(reading.delivers("2", PATIENCE).await);
 }
 
-pub(crate) async fn shutdown_is_served_while_the_database_is_silent(database: TestDatabase<Postgres>) {
+pub(crate) async fn shutdown_is_served_while_the_database_is_silent<DB: Proxied + OutboxSql>(
+    database: TestDatabase<DB>,
+) {
     let (database, outbox) = tables(database).await;
-    for silent_at in [CLAIM, READ, NOTE, RENEWAL] {
+    for silent_at in Request::ALL {
         let (proxy, pool) = through_proxy(&database).await;
         let relay = Relay::builder(&pool, MemorySink::default()).lease(LEASE).build().unwrap();
         let shutdown = CancellationToken::new();
-        proxy.swallow_reply_to(move |sql| sql.contains(silent_at), Then::Hang);
+        proxy.swallow_reply_to(move |sql| sql.contains(silent_at.mark::<DB>()), Then::Hang);
         let running = tokio::spawn(relay.run(shutdown.clone()));
-        commit(&outbox, &database.pool, "k", silent_at).await;
+        commit(&outbox, &database.pool, "k", "1").await;
         proxy.fired(1, PATIENCE).await;
         proxy.black_hole();
         shutdown.cancel();
         let ended = tokio::time::timeout(PATIENCE, running).await;
-        ended.unwrap_or_else(|_| panic!("{silent_at}: shutdown is ignored")).unwrap().unwrap();
+        ended.unwrap_or_else(|_| panic!("{silent_at:?}: shutdown is ignored")).unwrap().unwrap();
     }
 }
 
-pub(crate) async fn pool_of_one_connection_is_refused_and_of_two_is_enough(database: TestDatabase<Postgres>) {
+pub(crate) async fn pool_of_one_connection_is_refused_and_of_two_is_enough<DB: Proxied + OutboxSql>(
+    database: TestDatabase<DB>,
+) {
     let (database, outbox) = tables(database).await;
-    let pool = |connections| PgPoolOptions::new().max_connections(connections).connect_lazy(&database.url).unwrap();
+    let pool = |connections| PoolOptions::<DB>::new().max_connections(connections).connect_lazy(&database.url).unwrap();
     let refused = Relay::builder(&pool(1), MemorySink::default()).build().unwrap_err();
     assert_eq!(refused.setting, "max_connections of the relay's pool");
 

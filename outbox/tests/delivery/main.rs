@@ -1,9 +1,15 @@
 //! What leaves the outbox, and in which order: one suite on each engine, with the broken readers that it must catch.
-#![cfg(any(feature = "sqlite", feature = "postgres"))]
+#![cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 
 mod doubles;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod lost_answers;
+#[cfg(feature = "mysql")]
+mod mysql_doubles;
+#[cfg(feature = "mysql")]
+mod mysql_only;
+#[cfg(feature = "mysql")]
+mod mysql_random;
 #[cfg(feature = "postgres")]
 mod random;
 mod readers;
@@ -37,5 +43,23 @@ leastlock_testkit::mount!(
     database_that_is_silent_for_a_while_is_waited_for,
     shutdown_is_served_while_the_database_is_silent,
     pool_of_one_connection_is_refused_and_of_two_is_enough,
-    cursor_ahead_of_the_database_stops_with_an_error,
+    cursor_ahead_of_the_database_stops_with_an_error;
+    mysql: b1_lower_id_that_commits_later_is_delivered_from_a_log_that_is_deleted,
+    b2_open_writer_elsewhere_stalls_no_plain_read,
+    b3_events_of_a_key_leave_in_the_order_of_its_lock,
+    b14_rows_that_a_trigger_hides_are_delivered_when_they_commit,
+    b1_b2_b3_b14_hold_where_published_rows_are_deleted,
+    appends_never_wait_for_a_relay_that_deletes,
+    relay_that_deletes_never_waits_for_an_append,
+    events_of_repeatable_read_transactions_leave_in_order,
+    keys_and_topics_are_bytes,
+    large_events_are_appended_and_read,
+    lost_claim_stalls_no_event,
+    lost_renewal_stalls_no_event,
+    lost_note_stalls_no_event,
+    two_lost_renewals_end_no_lease,
+    read_without_an_answer_is_read_anew,
+    database_that_is_silent_for_a_while_is_waited_for,
+    shutdown_is_served_while_the_database_is_silent,
+    pool_of_one_connection_is_refused_and_of_two_is_enough,
 );

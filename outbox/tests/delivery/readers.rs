@@ -1,6 +1,6 @@
 //! What the suite needs of a reader: the product's relay and the doubles are both readers.
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Reading {
     }
 
     /// The product with a lease that no pause of a busy machine ends, for tests in which it must repeat nothing.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn unhurried<DB: TestEngine + OutboxSql>(pool: &Pool<DB>, page: u32) -> Self {
         Self::with_lease(pool, page, Duration::from_mins(1))
     }
@@ -62,7 +62,7 @@ impl Reading {
         self.values.lock().expect("no panic").clone()
     }
 
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn received(&self) -> Received {
         Received::of(&self.values())
     }
@@ -98,7 +98,7 @@ impl Drop for Reading {
 }
 
 /// What came of events whose values are `key:number`, numbered from 1 in the order of their commits.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     numbers: BTreeMap<String, BTreeSet<i64>>,
@@ -108,7 +108,7 @@ pub(crate) struct Received {
     pub(crate) doubled: Vec<String>,
 }
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 impl Received {
     pub(crate) fn of(values: &[String]) -> Self {
         let mut received = Self::default();

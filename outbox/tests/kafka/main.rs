@@ -1,11 +1,11 @@
-//! The relay to Kafka: librdkafka's mock cluster with SQLite, the real broker with PostgreSQL.
+//! The relay to Kafka: librdkafka's mock cluster with SQLite, the real broker with PostgreSQL and MariaDB.
 #![cfg(feature = "kafka")]
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod placement;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod refusals;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod suite;
 
 #[cfg(feature = "sqlite")]
@@ -27,25 +27,38 @@ mod sqlite_mock {
     }
 }
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+macro_rules! on_the_real_broker {
+    ($engine:ident: $($suite:ident::$case:ident),+ $(,)?) => {
+        use leastlock_testkit::broker::Broker;
+        use leastlock_testkit::{TestDatabase, database::$engine};
+
+        use crate::{placement, refusals, suite};
+
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                $suite::$case(TestDatabase::<$engine>::create().await, Broker::real()).await;
+            }
+        )+
+    };
+}
+
 #[cfg(feature = "postgres")]
 mod postgres_kafka {
-    use leastlock_testkit::broker::Broker;
-    use leastlock_testkit::{TestDatabase, database::Postgres};
-
-    use crate::{placement, refusals, suite};
-
-    macro_rules! on_the_real_broker {
-        ($($suite:ident::$case:ident),+ $(,)?) => {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-                async fn $case() {
-                    $suite::$case(TestDatabase::<Postgres>::create().await, Broker::real()).await;
-                }
-            )+
-        };
-    }
-
     on_the_real_broker!(
+        Postgres:
+        suite::events_reach_their_topic_in_order_per_key,
+        placement::keys_land_where_java_producers_put_them,
+        refusals::b7_what_a_topic_cannot_take_is_found_before_anything_is_sent,
+        refusals::b7_event_refused_among_others_is_told_from_the_innocent,
+    );
+}
+
+#[cfg(feature = "mysql")]
+mod mysql_kafka {
+    on_the_real_broker!(
+        MySql:
         suite::events_reach_their_topic_in_order_per_key,
         placement::keys_land_where_java_producers_put_them,
         refusals::b7_what_a_topic_cannot_take_is_found_before_anything_is_sent,
