@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// How long the drops that are wanted may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Polls `work` at most `polls` times, and drops it then; what it came to, if it came to its end.
 ///
