@@ -1,0 +1,13 @@
+-- Lock: the queues' rows, in the order of their names, as every statement that locks several does. Isolation: READ COMMITTED: a
+-- queue that a relay or another operator changed meanwhile is judged as it is once locked.
+UPDATE leastlock_outbox_parked_queue AS q
+SET state = 'retrying', asked_at = clock_timestamp()
+FROM (
+    SELECT queue
+    FROM leastlock_outbox_parked_queue
+    WHERE topic = $1 AND state = 'parked'
+    ORDER BY queue
+    LIMIT $2
+    FOR UPDATE
+) AS some
+WHERE q.queue = some.queue

@@ -1,0 +1,4 @@
+-- Lock: SQLite's one write lock, which the transaction holds to its end. In the transaction of the action, so that neither is there
+-- without the other.
+INSERT INTO leastlock_outbox_audit (actor, action, reason, topic, key, event_id, queues)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
