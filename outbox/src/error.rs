@@ -75,6 +75,9 @@ pub enum Error {
         /// The database's present snapshot.
         current: String,
     },
+    /// A request of an operator does not say by whom it comes or why, or says it at too great a length.
+    #[error("say who asks (1 to 255 bytes) and why (1 to 4,000 bytes); both go to the audit")]
+    Unaccounted,
     /// The sink refused an event for good. The relay stops before it; everything before it is noted as published.
     #[error("event {event_id} of topic {topic} was refused for good; nothing behind it in its shard was published")]
     Refused {

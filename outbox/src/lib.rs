@@ -49,6 +49,7 @@
 //! | [`headers`] | its headers |
 //! | [`outbox`] | `append` and `append_all`, inside the business transaction |
 //! | [`relay`] | reads what became visible, publishes, notes how far |
+//! | [`parked`] | events that cannot be sent: list, retry, skip, release |
 //! | [`sink`] | where events go: Kafka, memory |
 //! | [`error`] | what can go wrong, and whether a retry helps |
 
@@ -57,6 +58,7 @@ pub mod event;
 pub mod headers;
 mod migrations;
 pub mod outbox;
+pub mod parked;
 pub mod relay;
 mod shard;
 pub mod sink;
@@ -67,7 +69,8 @@ pub use crate::event::{Event, EventId};
 pub use crate::headers::Headers;
 pub use crate::migrations::MIGRATIONS;
 pub use crate::outbox::{Outbox, Wake};
-pub use crate::relay::{Log, Relay, RelayBuilder, SqlLog, Stats, Summary};
+pub use crate::parked::{Asked, Filter, Parked, ParkedEvent, Retry};
+pub use crate::relay::{Log, OnRefusal, Relay, RelayBuilder, SqlLog, Stats, Summary};
 #[cfg(feature = "kafka")]
 pub use crate::sink::kafka::KafkaSink;
 pub use crate::sink::memory::MemorySink;

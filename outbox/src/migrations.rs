@@ -5,7 +5,13 @@ use leastlock_core::{Migration, Migrations};
 /// The migrations of the outbox; their history is in `leastlock_outbox_migrations`.
 pub const MIGRATIONS: Migrations = Migrations {
     table: "leastlock_outbox_migrations",
-    postgres: &[Migration { version: 1, name: "outbox", sql: include_str!("../migrations/postgres/0001_outbox.sql") }],
-    sqlite: &[Migration { version: 1, name: "outbox", sql: include_str!("../migrations/sqlite/0001_outbox.sql") }],
+    postgres: &[
+        Migration { version: 1, name: "outbox", sql: include_str!("../migrations/postgres/0001_outbox.sql") },
+        Migration { version: 2, name: "parked", sql: include_str!("../migrations/postgres/0002_parked.sql") },
+    ],
+    sqlite: &[
+        Migration { version: 1, name: "outbox", sql: include_str!("../migrations/sqlite/0001_outbox.sql") },
+        Migration { version: 2, name: "parked", sql: include_str!("../migrations/sqlite/0002_parked.sql") },
+    ],
     mysql: &[Migration { version: 1, name: "outbox", sql: include_str!("../migrations/mysql/0001_outbox.sql") }],
 };

@@ -14,6 +14,7 @@ use crate::relay::run::Run;
 use crate::sink::Sink;
 use crate::sql::OutboxSql;
 
+mod blocking;
 mod connection;
 pub(crate) mod cursor;
 pub(crate) mod log;
@@ -23,6 +24,7 @@ mod run;
 mod slot;
 mod stats;
 
+pub use self::blocking::OnRefusal;
 pub use self::log::{Log, SqlLog};
 pub use self::stats::Stats;
 

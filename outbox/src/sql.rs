@@ -2,10 +2,9 @@
 
 use std::future::Future;
 
-use leastlock_core::Dialect;
-
 use crate::error::Error;
 use crate::event::Event;
+use crate::parked::ParkedSql;
 use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
 
 #[cfg(feature = "mysql")]
@@ -15,13 +14,13 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-/// An engine that keeps an outbox. Implemented wherever [`Dialect`] is.
+/// An engine that keeps an outbox. Implemented wherever [`Dialect`](leastlock_core::Dialect) is.
 ///
 /// # Contract
 /// [`read`](Self::read) answers, for each place, the next events that are committed and neither behind it nor among the unnoted
 /// ones: every event exactly once as the place moves, the events of a key in the order of their commits, however late a
 /// transaction commits.
-pub trait OutboxSql: Dialect {
+pub trait OutboxSql: ParkedSql {
     /// Whether events are spread over shards.
     const SHARDED: bool;
     /// Whether a position says what was published (see [`Log::POSITIONS`](crate::relay::Log::POSITIONS)).

@@ -9,5 +9,5 @@ FROM (
     ORDER BY queue
     LIMIT $2
     FOR UPDATE
-) AS some
-WHERE q.queue = some.queue
+) AS asked
+WHERE q.queue = asked.queue

@@ -6,8 +6,8 @@ SELECT p.shard::bigint, p.id, p.event_id::text, p.topic, p.key, octet_length(p.v
        (extract(epoch FROM clock_timestamp() - p.parked_at) * 1000)::bigint
 FROM leastlock_outbox_parked AS p
 LEFT JOIN leastlock_outbox_parked_queue AS q ON q.queue = p.queue
-WHERE ($1::text IS NULL OR p.topic = $1) AND ($2::text IS NULL OR p.queue = $2)
-  AND ($3::bigint = 0 OR p.refused_at IS NOT NULL)
-  AND (p.shard, p.id) > ($4::bigint, $5::bigint)
+WHERE ($1::text IS NULL OR p.topic = $2) AND ($3::bytea IS NULL OR p.key = $4)
+  AND ($5::bigint = 0 OR p.refused_at IS NOT NULL)
+  AND (p.shard, p.id) > ($6::bigint, $7::bigint)
 ORDER BY p.shard, p.id
-LIMIT $6
+LIMIT $8

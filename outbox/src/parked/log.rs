@@ -1,0 +1,161 @@
+//! What a relay has to do with parked events, besides noting them.
+
+use std::future::Future;
+
+use leastlock_core::{Row, Statement};
+
+use crate::error::Error;
+use crate::event::EventId;
+use crate::parked::queue::Queue;
+use crate::parked::request::{Locked, State};
+use crate::sink::LoggedEvent;
+use crate::sql::OutboxSql;
+
+/// Parked events, as a relay sees them.
+///
+/// # Contract
+/// - Only the relay that holds a shard adds queues to it ([`Note::park`](crate::relay::Note)), so what [`blocked`](Self::blocked)
+///   answered stays true until that relay changes it, but for queues that are gone: those are harmless, since the next event of
+///   such a key is parked, found to stand behind nothing, and sent at once.
+/// - [`settle`](Self::settle) changes nothing if the shard's epoch is another one by then.
+///
+/// # Cancel safety
+/// Each future may be dropped at any time; whether its transaction took effect is then unknown, and the next round finds out.
+pub trait ParkedLog: Send + Sync + 'static {
+    /// The queues of a shard's blocked keys, at most `limit`.
+    fn blocked(&self, shard: i64, limit: i64) -> impl Future<Output = Result<Vec<Queue>, Error>> + Send;
+
+    /// Which of these queues are blocked keys.
+    fn blocked_among(&self, queues: &[Queue]) -> impl Future<Output = Result<Vec<Queue>, Error>> + Send;
+
+    /// The queues of a shard that operators have asked for, at most `limit`.
+    fn asked(&self, shard: i64, limit: i64) -> impl Future<Output = Result<Vec<Wanted>, Error>> + Send;
+
+    /// The first events of a queue, in order, at most `limit`.
+    fn head(
+        &self,
+        shard: i64,
+        queue: Queue,
+        limit: i64,
+    ) -> impl Future<Output = Result<Vec<LoggedEvent>, Error>> + Send;
+
+    /// Writes what became of queues in one transaction; answers the queues that are empty and gone, or `None` if the shard is
+    /// another relay's now.
+    fn settle(
+        &self,
+        shard: i64,
+        epoch: i64,
+        tried: &[Tried],
+    ) -> impl Future<Output = Result<Option<Vec<Queue>>, Error>> + Send;
+}
+
+/// A queue that an operator has asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The queue.
+    pub queue: Queue,
+    /// Whether what is refused again is set aside, instead of blocking the queue again.
+    pub release: bool,
+}
+
+/// What became of a queue's first events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tried {
+    /// The queue.
+    pub queue: Queue,
+    /// The ids of the events that are durable at the other side.
+    pub sent: Vec<i64>,
+    /// The events that were refused again: number, id and reason. More than one only in a release.
+    pub refused: Vec<(i64, EventId, String)>,
+}
+
+pub(crate) async fn blocked<DB: OutboxSql>(
+    connection: &mut DB::Connection,
+    shard: i64,
+    limit: i64,
+) -> Result<Vec<Queue>, Error> {
+    let rows = Statement::new(DB::BLOCKED).bind(shard).bind(limit).fetch_all::<DB>(connection).await;
+    rows.and_then(|rows| rows.iter().map(|row| queue_in(row)).collect()).map_err(Error::database::<DB>)
+}
+
+pub(crate) async fn blocked_among<DB: OutboxSql>(
+    connection: &mut DB::Connection,
+    queues: &[Queue],
+) -> Result<Vec<Queue>, Error> {
+    let names: Vec<String> = queues.iter().map(Queue::to_string).collect();
+    let blocked = DB::blocked_among(connection, &names).await;
+    let parse = |name: &String| Queue::parse(name).ok_or_else(no_queue);
+    blocked.and_then(|names| names.iter().map(parse).collect()).map_err(Error::database::<DB>)
+}
+
+pub(crate) async fn asked<DB: OutboxSql>(
+    connection: &mut DB::Connection,
+    shard: i64,
+    limit: i64,
+) -> Result<Vec<Wanted>, Error> {
+    let rows = Statement::new(DB::ASKED).bind(shard).bind(limit).fetch_all::<DB>(connection).await;
+    let wanted = |row: &Row<DB>| {
+        let release = State::parse(&row.text(1)?) == Some(State::Releasing);
+        Ok(Wanted { queue: queue_in(row)?, release })
+    };
+    rows.and_then(|rows| rows.iter().map(wanted).collect()).map_err(Error::database::<DB>)
+}
+
+pub(crate) async fn head<DB: OutboxSql>(
+    connection: &mut DB::Connection,
+    shard: i64,
+    queue: Queue,
+    limit: i64,
+) -> Result<Vec<LoggedEvent>, Error> {
+    let queue = queue.to_string();
+    let rows = Statement::new(DB::HEAD).bind(&queue).bind(limit).fetch_all::<DB>(connection).await;
+    let rows = rows.map_err(Error::database::<DB>)?;
+    rows.iter().map(|row| LoggedEvent::from_row(row, shard, 0)).collect()
+}
+
+/// The statements of [`ParkedLog::settle`], in a transaction that the caller commits if this answers `Some`.
+pub(crate) async fn settle<DB: OutboxSql>(
+    connection: &mut DB::Connection,
+    shard: i64,
+    epoch: i64,
+    tried: &[Tried],
+) -> Result<Option<Vec<Queue>>, Error> {
+    let database = Error::database::<DB>;
+    let fence = Statement::new(DB::FENCE).bind(shard).bind(epoch);
+    if fence.fetch_optional::<DB>(connection).await.map_err(database)?.is_none() {
+        return Ok(None);
+    }
+    let mut in_order: Vec<&Tried> = tried.iter().collect();
+    in_order.sort_unstable_by_key(|tried| tried.queue);
+    let mut gone = Vec::new();
+    for tried in in_order {
+        let queue = tried.queue.to_string();
+        // What an operator asked for meanwhile counts: a retry may have become a release.
+        let state = Locked::lock::<DB>(connection, &queue).await?.map(|locked| locked.state);
+        DB::forget(connection, shard, &tried.sent).await.map_err(database)?;
+        for (id, event, reason) in &tried.refused {
+            let aside = state == Some(State::Releasing);
+            let from_now_on = if aside { Queue::of_event(*event).to_string() } else { queue.clone() };
+            let refused = Statement::new(DB::REFUSED).bind(reason).bind(&from_now_on).bind(shard).bind(*id);
+            refused.execute::<DB>(connection).await.map_err(database)?;
+            if aside {
+                let alone = Statement::new(DB::ALONE).bind(shard).bind(*id);
+                alone.execute::<DB>(connection).await.map_err(database)?;
+            } else {
+                Statement::new(DB::BLOCK).bind(&queue).execute::<DB>(connection).await.map_err(database)?;
+            }
+        }
+        if Statement::new(DB::OPEN).bind(&queue).execute::<DB>(connection).await.map_err(database)? > 0 {
+            gone.push(tried.queue);
+        }
+    }
+    Ok(Some(gone))
+}
+
+fn queue_in<DB: OutboxSql>(row: &Row<DB>) -> Result<Queue, sqlx::Error> {
+    Queue::parse(&row.text(0)?).ok_or_else(no_queue)
+}
+
+fn no_queue() -> sqlx::Error {
+    sqlx::Error::Decode("a queue of parked events is named by 32 hexadecimal digits".into())
+}

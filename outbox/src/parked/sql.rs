@@ -1,0 +1,76 @@
+//! The statements of parked events, per engine. Parameters stand in the order of the text.
+
+use std::future::Future;
+
+use leastlock_core::Dialect;
+
+use crate::parked::park::Park;
+
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+/// An engine that keeps parked events.
+///
+/// # Contract
+/// Whoever moves events of a queue holds the queue's row ([`LOCK`](Self::LOCK)), and who holds several took them in the order of
+/// their names. A relay holds its shard's row before that ([`FENCE`](Self::FENCE), or the note's own lock).
+pub trait ParkedSql: Dialect {
+    /// The queues of a shard's blocked keys: shard, limit.
+    const BLOCKED: &'static str;
+    /// What operators have asked for: shard, limit. Answers queue and state.
+    const ASKED: &'static str;
+    /// A queue's events in order: queue, limit. Answers the columns of an event.
+    const HEAD: &'static str;
+    /// Holds a shard's row if it is still this relay's: shard, epoch.
+    const FENCE: &'static str;
+    /// An event was refused again: reason, queue from now on, shard, id.
+    const REFUSED: &'static str;
+    /// Makes the queue that an event is now alone in: shard, id.
+    const ALONE: &'static str;
+    /// A queue whose head was refused again stays parked: queue.
+    const BLOCK: &'static str;
+    /// Removes a queue if it is empty: queue.
+    const OPEN: &'static str;
+    /// Where an event is parked: event id. Answers shard, id, queue.
+    const FIND: &'static str;
+    /// Holds a queue's row: queue. Answers state, topic, key.
+    const LOCK: &'static str;
+    /// A queue's first event: queue. Answers id, event id.
+    const FIRST: &'static str;
+    /// Asks the relay for a queue: state, queue.
+    const ASK: &'static str;
+    /// Asks for a retry of a topic's queues: topic, limit.
+    const ASK_TOPIC: &'static str;
+    /// Writes who asked: actor, action, reason, topic, key, event id, number of queues.
+    const AUDIT: &'static str;
+    /// Counts: topic twice, key twice, whether refused ones only. Answers events, refused ones, blocked keys, age of the oldest.
+    const COUNT: &'static str;
+    /// Lists: as `COUNT`, then the last shard and id seen, and limit.
+    const LIST: &'static str;
+    /// One event, whole: event id. Answers its shard and the columns of an event.
+    const ONE: &'static str;
+    /// The audit from the newest on: id to be below, limit.
+    const HISTORY: &'static str;
+
+    /// Parks events of a shard, in the transaction that notes them and after its lock on the shard's row.
+    fn park(
+        connection: &mut Self::Connection,
+        shard: i64,
+        parks: &[Park],
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Which of these queues are blocked keys.
+    fn blocked_among(
+        connection: &mut Self::Connection,
+        queues: &[String],
+    ) -> impl Future<Output = Result<Vec<String>, sqlx::Error>> + Send;
+
+    /// Removes parked events of a shard; answers how many were there.
+    fn forget(
+        connection: &mut Self::Connection,
+        shard: i64,
+        ids: &[i64],
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+}

@@ -1,0 +1,55 @@
+//! The statements for PostgreSQL: many events travel in one.
+
+use leastlock_core::Statement;
+use sqlx::Postgres;
+
+use super::ParkedSql;
+use crate::parked::park::Park;
+
+const QUEUES: &str = include_str!("../../../sql/postgres/park_queues.sql");
+const EVENTS: &str = include_str!("../../../sql/postgres/park_events.sql");
+const AMONG: &str = include_str!("../../../sql/postgres/park_among.sql");
+const SENT: &str = include_str!("../../../sql/postgres/park_sent.sql");
+
+impl ParkedSql for Postgres {
+    const BLOCKED: &'static str = include_str!("../../../sql/postgres/park_blocked.sql");
+    const ASKED: &'static str = include_str!("../../../sql/postgres/park_asked.sql");
+    const HEAD: &'static str = include_str!("../../../sql/postgres/park_head.sql");
+    const FENCE: &'static str = include_str!("../../../sql/postgres/park_fence.sql");
+    const REFUSED: &'static str = include_str!("../../../sql/postgres/park_refused.sql");
+    const ALONE: &'static str = include_str!("../../../sql/postgres/park_alone.sql");
+    const BLOCK: &'static str = include_str!("../../../sql/postgres/park_block.sql");
+    const OPEN: &'static str = include_str!("../../../sql/postgres/park_open.sql");
+    const FIND: &'static str = include_str!("../../../sql/postgres/parked_find.sql");
+    const LOCK: &'static str = include_str!("../../../sql/postgres/parked_lock.sql");
+    const FIRST: &'static str = include_str!("../../../sql/postgres/parked_first.sql");
+    const ASK: &'static str = include_str!("../../../sql/postgres/parked_ask.sql");
+    const ASK_TOPIC: &'static str = include_str!("../../../sql/postgres/parked_ask_topic.sql");
+    const AUDIT: &'static str = include_str!("../../../sql/postgres/parked_audit.sql");
+    const COUNT: &'static str = include_str!("../../../sql/postgres/parked_count.sql");
+    const LIST: &'static str = include_str!("../../../sql/postgres/parked_list.sql");
+    const ONE: &'static str = include_str!("../../../sql/postgres/parked_read.sql");
+    const HISTORY: &'static str = include_str!("../../../sql/postgres/parked_history.sql");
+
+    async fn park(connection: &mut Self::Connection, shard: i64, parks: &[Park]) -> Result<(), sqlx::Error> {
+        let shards = vec![shard; parks.len()];
+        let ids: Vec<i64> = parks.iter().map(|park| park.id).collect();
+        let queues: Vec<String> = parks.iter().map(|park| park.queue.to_string()).collect();
+        let blocks: Vec<i64> = parks.iter().map(|park| i64::from(park.cause.blocks())).collect();
+        let refused: Vec<i64> = parks.iter().map(|park| i64::from(park.cause.is_refusal())).collect();
+        let reasons: Vec<String> = parks.iter().map(|park| park.cause.reason().to_owned()).collect();
+        let queue = Statement::new(QUEUES).bind(&shards[..]).bind(&ids[..]).bind(&queues[..]);
+        queue.bind(&blocks[..]).bind(&refused[..]).execute::<Self>(&mut *connection).await?;
+        let events = Statement::new(EVENTS).bind(&shards[..]).bind(&ids[..]).bind(&queues[..]);
+        events.bind(&refused[..]).bind(&reasons[..]).execute::<Self>(connection).await.map(drop)
+    }
+
+    async fn blocked_among(connection: &mut Self::Connection, queues: &[String]) -> Result<Vec<String>, sqlx::Error> {
+        let rows = Statement::new(AMONG).bind(queues).fetch_all::<Self>(connection).await?;
+        rows.iter().map(|row| row.text(0)).collect()
+    }
+
+    async fn forget(connection: &mut Self::Connection, shard: i64, ids: &[i64]) -> Result<u64, sqlx::Error> {
+        Statement::new(SENT).bind(shard).bind(ids).execute::<Self>(connection).await
+    }
+}

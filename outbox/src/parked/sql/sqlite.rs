@@ -1,0 +1,62 @@
+//! The statements for SQLite: they run in the process, so one for many events would gain nothing.
+
+use leastlock_core::Statement;
+use sqlx::Sqlite;
+
+use super::ParkedSql;
+use crate::parked::park::Park;
+
+const QUEUE: &str = include_str!("../../../sql/sqlite/park_queue.sql");
+const EVENT: &str = include_str!("../../../sql/sqlite/park_event.sql");
+const AMONG: &str = include_str!("../../../sql/sqlite/park_among.sql");
+const SENT: &str = include_str!("../../../sql/sqlite/park_sent.sql");
+
+impl ParkedSql for Sqlite {
+    const BLOCKED: &'static str = include_str!("../../../sql/sqlite/park_blocked.sql");
+    const ASKED: &'static str = include_str!("../../../sql/sqlite/park_asked.sql");
+    const HEAD: &'static str = include_str!("../../../sql/sqlite/park_head.sql");
+    const FENCE: &'static str = include_str!("../../../sql/sqlite/park_fence.sql");
+    const REFUSED: &'static str = include_str!("../../../sql/sqlite/park_refused.sql");
+    const ALONE: &'static str = include_str!("../../../sql/sqlite/park_alone.sql");
+    const BLOCK: &'static str = include_str!("../../../sql/sqlite/park_block.sql");
+    const OPEN: &'static str = include_str!("../../../sql/sqlite/park_open.sql");
+    const FIND: &'static str = include_str!("../../../sql/sqlite/parked_find.sql");
+    const LOCK: &'static str = include_str!("../../../sql/sqlite/parked_lock.sql");
+    const FIRST: &'static str = include_str!("../../../sql/sqlite/parked_first.sql");
+    const ASK: &'static str = include_str!("../../../sql/sqlite/parked_ask.sql");
+    const ASK_TOPIC: &'static str = include_str!("../../../sql/sqlite/parked_ask_topic.sql");
+    const AUDIT: &'static str = include_str!("../../../sql/sqlite/parked_audit.sql");
+    const COUNT: &'static str = include_str!("../../../sql/sqlite/parked_count.sql");
+    const LIST: &'static str = include_str!("../../../sql/sqlite/parked_list.sql");
+    const ONE: &'static str = include_str!("../../../sql/sqlite/parked_read.sql");
+    const HISTORY: &'static str = include_str!("../../../sql/sqlite/parked_history.sql");
+
+    async fn park(connection: &mut Self::Connection, shard: i64, parks: &[Park]) -> Result<(), sqlx::Error> {
+        for park in parks {
+            let (queue, refused) = (park.queue.to_string(), i64::from(park.cause.is_refusal()));
+            let blocks = i64::from(park.cause.blocks());
+            let stand = Statement::new(QUEUE).bind(shard).bind(park.id).bind(&queue).bind(blocks).bind(refused);
+            stand.execute::<Self>(&mut *connection).await?;
+            let event = Statement::new(EVENT).bind(shard).bind(park.id).bind(&queue).bind(refused);
+            event.bind(park.cause.reason()).execute::<Self>(&mut *connection).await?;
+        }
+        Ok(())
+    }
+
+    async fn blocked_among(connection: &mut Self::Connection, queues: &[String]) -> Result<Vec<String>, sqlx::Error> {
+        let mut blocked = Vec::new();
+        for queue in queues {
+            let row = Statement::new(AMONG).bind(queue).fetch_optional::<Self>(&mut *connection).await?;
+            blocked.extend(row.map(|row| row.text(0)).transpose()?);
+        }
+        Ok(blocked)
+    }
+
+    async fn forget(connection: &mut Self::Connection, shard: i64, ids: &[i64]) -> Result<u64, sqlx::Error> {
+        let mut forgotten = 0;
+        for &id in ids {
+            forgotten += Statement::new(SENT).bind(shard).bind(id).execute::<Self>(&mut *connection).await?;
+        }
+        Ok(forgotten)
+    }
+}
