@@ -14,7 +14,7 @@ CREATE TABLE leastlock_outbox_parked_queue (
 );
 
 CREATE INDEX leastlock_outbox_parked_queue_blocks ON leastlock_outbox_parked_queue (shard) WHERE blocks;
-CREATE INDEX leastlock_outbox_parked_queue_asked ON leastlock_outbox_parked_queue (shard, asked_at) WHERE state <> 'parked';
+CREATE INDEX leastlock_outbox_parked_queue_asked ON leastlock_outbox_parked_queue (shard, queue) WHERE state <> 'parked';
 
 -- No version before this one wrote the table. `refused_at` is NULL for what was only parked behind another event; `attempts` counts
 -- the sends that an operator asked for and that were refused again. (A new column that is NOT NULL needs a default here.)

@@ -1,6 +1,7 @@
--- Lock: none; one plain read. What operators have asked for, the longest ago first.
+-- Lock: none; one plain read. What operators have asked for, behind a queue: in turn, so that one which cannot be sent for now holds up no
+-- other.
 SELECT queue, state
 FROM leastlock_outbox_parked_queue
-WHERE shard = $1::bigint::smallint AND state <> 'parked'
-ORDER BY asked_at, queue
-LIMIT $2
+WHERE shard = $1::bigint::smallint AND state <> 'parked' AND queue > $2
+ORDER BY queue
+LIMIT $3

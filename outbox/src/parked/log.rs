@@ -28,8 +28,13 @@ pub trait ParkedLog: Send + Sync + 'static {
     /// Which of these queues are blocked keys.
     fn blocked_among(&self, queues: &[Queue]) -> impl Future<Output = Result<Vec<Queue>, Error>> + Send;
 
-    /// The queues of a shard that operators have asked for, at most `limit`.
-    fn asked(&self, shard: i64, limit: i64) -> impl Future<Output = Result<Vec<Wanted>, Error>> + Send;
+    /// The queues of a shard that operators have asked for, in the order of their names from behind `after` on, at most `limit`.
+    fn asked(
+        &self,
+        shard: i64,
+        after: Option<Queue>,
+        limit: i64,
+    ) -> impl Future<Output = Result<Vec<Wanted>, Error>> + Send;
 
     /// The first events of a queue, in order, at most `limit`.
     fn head(
@@ -91,9 +96,11 @@ pub(crate) async fn blocked_among<DB: OutboxSql>(
 pub(crate) async fn asked<DB: OutboxSql>(
     connection: &mut DB::Connection,
     shard: i64,
+    after: Option<Queue>,
     limit: i64,
 ) -> Result<Vec<Wanted>, Error> {
-    let rows = Statement::new(DB::ASKED).bind(shard).bind(limit).fetch_all::<DB>(connection).await;
+    let after = after.map_or_else(String::new, |after| after.to_string());
+    let rows = Statement::new(DB::ASKED).bind(shard).bind(&after).bind(limit).fetch_all::<DB>(connection).await;
     let wanted = |row: &Row<DB>| {
         let release = State::parse(&row.text(1)?) == Some(State::Releasing);
         Ok(Wanted { queue: queue_in(row)?, release })

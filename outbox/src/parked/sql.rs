@@ -19,7 +19,7 @@ mod sqlite;
 pub trait ParkedSql: Dialect {
     /// The queues of a shard's blocked keys: shard, limit.
     const BLOCKED: &'static str;
-    /// What operators have asked for: shard, limit. Answers queue and state.
+    /// What operators have asked for: shard, queue to be behind, limit. Answers queue and state.
     const ASKED: &'static str;
     /// A queue's events in order: queue, limit. Answers the columns of an event.
     const HEAD: &'static str;
