@@ -24,7 +24,7 @@ pub(crate) mod request;
 pub(crate) mod sql;
 
 pub use self::list::{Action, Filter, ParkedCount, ParkedEvent, Place};
-pub use self::log::{ParkedLog, Tried, Wanted};
+pub use self::log::{ParkedLog, Tried};
 pub use self::park::{Cause, Park};
 pub use self::queue::Queue;
 pub use self::sql::ParkedSql;
@@ -314,11 +314,7 @@ impl<DB: OutboxSql> Parked<DB> {
         }
     }
 
-    async fn rows(
-        &self,
-        statement: Statement<'_>,
-        request: &'static str,
-    ) -> Result<Vec<Row<DB>>, Error> {
+    async fn rows(&self, statement: Statement<'_>, request: &'static str) -> Result<Vec<Row<DB>>, Error> {
         let rows = async {
             let mut connection = self.pool.acquire().await.map_err(Error::database::<DB>)?;
             statement.fetch_all::<DB>(&mut connection).await.map_err(Error::database::<DB>)

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Pool;
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::outbox::Wake;
+use crate::relay::blocking::Policies;
 use crate::relay::ownership::Ownership;
 use crate::relay::pipeline::Limits;
 use crate::relay::run::Run;
@@ -20,6 +22,7 @@ pub(crate) mod cursor;
 pub(crate) mod log;
 mod ownership;
 pub(crate) mod pipeline;
+mod resume;
 mod run;
 mod slot;
 mod stats;
@@ -32,6 +35,8 @@ pub use self::stats::Stats;
 const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(250));
 /// How often it is noted how far was published, unless much is.
 const NOTE_EVERY: Duration = Duration::from_millis(100);
+/// Blocked keys of a shard that are kept in memory.
+const KEYS_IN_MEMORY: usize = 100_000;
 
 /// Publishes the events of an outbox.
 ///
@@ -51,6 +56,10 @@ const NOTE_EVERY: Duration = Duration::from_millis(100);
 /// | `in_flight` | 8,000 | events handed over and not noted, over all shards: published twice after a crash |
 /// | `in_flight_bytes` | 32 MiB | bytes read and not published, over all shards |
 /// | `drain` | 5 s | at shutdown, how long the sink may take for what is under way |
+/// | `on_refusal` | block the key | what to do with an event that can never be sent; by topic: `on_refusal_in` |
+///
+/// Of a shard's [blocked keys](crate::parked) 100,000 are kept in memory, 16 bytes each; if there are more, every event is looked up in
+/// the tables.
 #[derive(Debug)]
 #[must_use = "a relay does nothing until it runs"]
 pub struct Relay<L: Log, S: Sink> {
@@ -59,6 +68,9 @@ pub struct Relay<L: Log, S: Sink> {
     settings: Settings,
     wake: Wake,
     stats: Stats,
+    policies: Policies,
+    /// A sink is given one batch at a time.
+    turn: Mutex<()>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -164,7 +176,8 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
     pub(crate) fn over(log: L, sink: S, enough_connections: bool) -> Self {
         let settings = Settings::default();
         let (log, wake, stats) = (Arc::new(log), Wake::default(), Stats::default());
-        Self { relay: Relay { log, sink, settings, wake, stats }, enough_connections }
+        let (policies, turn) = (Policies::default(), Mutex::default());
+        Self { relay: Relay { log, sink, settings, wake, stats, policies, turn }, enough_connections }
     }
 
     /// How long shards stay this relay's without a renewal (default: 10 s; 500 ms to 1 h).
@@ -197,6 +210,18 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
     /// single read may go beyond it.
     pub fn in_flight_bytes(mut self, in_flight_bytes: usize) -> Self {
         self.relay.settings.in_flight_bytes = in_flight_bytes;
+        self
+    }
+
+    /// What to do with an event that the sink refuses for good (default: [`OnRefusal::BlockKey`]).
+    pub fn on_refusal(mut self, policy: OnRefusal) -> Self {
+        self.relay.policies.default = policy;
+        self
+    }
+
+    /// The same for the events of one topic.
+    pub fn on_refusal_in(mut self, topic: impl Into<String>, policy: OnRefusal) -> Self {
+        self.relay.policies.topics.insert(topic.into(), policy);
         self
     }
 

@@ -1,7 +1,7 @@
 -- Lock: none; one plain read. What operators have asked for, behind a queue: in turn, so that one which cannot be sent for now holds up no
--- other.
-SELECT queue, state
+-- other. There is one shard.
+SELECT shard, queue
 FROM leastlock_outbox_parked_queue
-WHERE shard = $1 AND state <> 'parked' AND queue > $2
+WHERE state <> 'parked' AND queue > $1
 ORDER BY queue
-LIMIT $3
+LIMIT $2

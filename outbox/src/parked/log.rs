@@ -6,6 +6,7 @@ use leastlock_core::{Row, Statement};
 
 use crate::error::Error;
 use crate::event::EventId;
+use crate::parked::park::Park;
 use crate::parked::queue::Queue;
 use crate::parked::request::{Locked, State};
 use crate::sink::LoggedEvent;
@@ -28,13 +29,14 @@ pub trait ParkedLog: Send + Sync + 'static {
     /// Which of these queues are blocked keys.
     fn blocked_among(&self, queues: &[Queue]) -> impl Future<Output = Result<Vec<Queue>, Error>> + Send;
 
-    /// The queues of a shard that operators have asked for, in the order of their names from behind `after` on, at most `limit`.
+    /// The queues of these shards that operators have asked for, in the order of their names from behind `after` on, at most
+    /// `limit`: each with its shard.
     fn asked(
         &self,
-        shard: i64,
+        shards: &[i64],
         after: Option<Queue>,
         limit: i64,
-    ) -> impl Future<Output = Result<Vec<Wanted>, Error>> + Send;
+    ) -> impl Future<Output = Result<Vec<(i64, Queue)>, Error>> + Send;
 
     /// The first events of a queue, in order, at most `limit`.
     fn head(
@@ -54,15 +56,6 @@ pub trait ParkedLog: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<Vec<Queue>>, Error>> + Send;
 }
 
-/// A queue that an operator has asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// The queue.
-    pub queue: Queue,
-    /// Whether what is refused again is set aside, instead of blocking the queue again.
-    pub release: bool,
-}
-
 /// What became of a queue's first events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
@@ -70,8 +63,8 @@ pub struct Tried {
     pub queue: Queue,
     /// The ids of the events that are durable at the other side.
     pub sent: Vec<i64>,
-    /// The events that were refused again: number, id and reason. More than one only in a release.
-    pub refused: Vec<(i64, EventId, String)>,
+    /// The event behind these, if it was refused again: number, id and reason.
+    pub refused: Option<(i64, EventId, String)>,
 }
 
 pub(crate) async fn blocked<DB: OutboxSql>(
@@ -80,7 +73,7 @@ pub(crate) async fn blocked<DB: OutboxSql>(
     limit: i64,
 ) -> Result<Vec<Queue>, Error> {
     let rows = Statement::new(DB::BLOCKED).bind(shard).bind(limit).fetch_all::<DB>(connection).await;
-    rows.and_then(|rows| rows.iter().map(|row| queue_in(row)).collect()).map_err(Error::database::<DB>)
+    rows.and_then(|rows| rows.iter().map(|row| queue_in(row, 0)).collect()).map_err(Error::database::<DB>)
 }
 
 pub(crate) async fn blocked_among<DB: OutboxSql>(
@@ -95,17 +88,14 @@ pub(crate) async fn blocked_among<DB: OutboxSql>(
 
 pub(crate) async fn asked<DB: OutboxSql>(
     connection: &mut DB::Connection,
-    shard: i64,
+    shards: &[i64],
     after: Option<Queue>,
     limit: i64,
-) -> Result<Vec<Wanted>, Error> {
+) -> Result<Vec<(i64, Queue)>, Error> {
     let after = after.map_or_else(String::new, |after| after.to_string());
-    let rows = Statement::new(DB::ASKED).bind(shard).bind(&after).bind(limit).fetch_all::<DB>(connection).await;
-    let wanted = |row: &Row<DB>| {
-        let release = State::parse(&row.text(1)?) == Some(State::Releasing);
-        Ok(Wanted { queue: queue_in(row)?, release })
-    };
-    rows.and_then(|rows| rows.iter().map(wanted).collect()).map_err(Error::database::<DB>)
+    let rows = DB::asked(connection, shards, &after, limit).await;
+    let asked = |row: &Row<DB>| Ok((row.int(0)?, queue_in(row, 1)?));
+    rows.and_then(|rows| rows.iter().map(asked).collect()).map_err(Error::database::<DB>)
 }
 
 pub(crate) async fn head<DB: OutboxSql>(
@@ -118,6 +108,31 @@ pub(crate) async fn head<DB: OutboxSql>(
     let rows = Statement::new(DB::HEAD).bind(&queue).bind(limit).fetch_all::<DB>(connection).await;
     let rows = rows.map_err(Error::database::<DB>)?;
     rows.iter().map(|row| LoggedEvent::from_row(row, shard, 0)).collect()
+}
+
+/// Parks events of shards that are still the caller's, in a transaction of the caller's; answers these shards, whose rows are locked
+/// to its end. What is published is to be noted in the same transaction.
+///
+/// Every shard that the note names is locked, in the order of their numbers, as a renewal does.
+pub(crate) async fn park<DB: OutboxSql>(
+    connection: &mut DB::Connection,
+    shards: &[(i64, i64, Vec<Park>)],
+) -> Result<Vec<i64>, sqlx::Error> {
+    let mut in_order: Vec<_> = shards.iter().collect();
+    in_order.sort_unstable_by_key(|(shard, ..)| *shard);
+    let mut own = Vec::with_capacity(shards.len());
+    for (shard, epoch, _) in &in_order {
+        let fence = Statement::new(DB::FENCE).bind(*shard).bind(*epoch);
+        if fence.fetch_optional::<DB>(connection).await?.is_some() {
+            own.push(*shard);
+        }
+    }
+    for (shard, _, parks) in in_order {
+        if own.contains(shard) && !parks.is_empty() {
+            DB::park(connection, *shard, parks).await?;
+        }
+    }
+    Ok(own)
 }
 
 /// The statements of [`ParkedLog::settle`], in a transaction that the caller commits if this answers `Some`.
@@ -140,7 +155,7 @@ pub(crate) async fn settle<DB: OutboxSql>(
         // What an operator asked for meanwhile counts: a retry may have become a release.
         let state = Locked::lock::<DB>(connection, &queue).await?.map(|locked| locked.state);
         DB::forget(connection, shard, &tried.sent).await.map_err(database)?;
-        for (id, event, reason) in &tried.refused {
+        if let Some((id, event, reason)) = &tried.refused {
             let aside = state == Some(State::Releasing);
             let from_now_on = if aside { Queue::of_event(*event).to_string() } else { queue.clone() };
             let refused = Statement::new(DB::REFUSED).bind(reason).bind(&from_now_on).bind(shard).bind(*id);
@@ -159,8 +174,8 @@ pub(crate) async fn settle<DB: OutboxSql>(
     Ok(Some(gone))
 }
 
-fn queue_in<DB: OutboxSql>(row: &Row<DB>) -> Result<Queue, sqlx::Error> {
-    Queue::parse(&row.text(0)?).ok_or_else(no_queue)
+fn queue_in<DB: OutboxSql>(row: &Row<DB>, column: usize) -> Result<Queue, sqlx::Error> {
+    Queue::parse(&row.text(column)?).ok_or_else(no_queue)
 }
 
 fn no_queue() -> sqlx::Error {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use leastlock_core::Dialect;
+use leastlock_core::{Dialect, Row};
 
 use crate::parked::park::Park;
 
@@ -19,8 +19,6 @@ mod sqlite;
 pub trait ParkedSql: Dialect {
     /// The queues of a shard's blocked keys: shard, limit.
     const BLOCKED: &'static str;
-    /// What operators have asked for: shard, queue to be behind, limit. Answers queue and state.
-    const ASKED: &'static str;
     /// A queue's events in order: queue, limit. Answers the columns of an event.
     const HEAD: &'static str;
     /// Holds a shard's row if it is still this relay's: shard, epoch.
@@ -53,6 +51,14 @@ pub trait ParkedSql: Dialect {
     const ONE: &'static str;
     /// The audit from the newest on: id to be below, limit.
     const HISTORY: &'static str;
+
+    /// The queues of these shards that operators have asked for, by name from behind `after` on: rows of shard and queue.
+    fn asked(
+        connection: &mut Self::Connection,
+        shards: &[i64],
+        after: &str,
+        limit: i64,
+    ) -> impl Future<Output = Result<Vec<Row<Self>>, sqlx::Error>> + Send;
 
     /// Parks events of a shard, in the transaction that notes them and after its lock on the shard's row.
     fn park(

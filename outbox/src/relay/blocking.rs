@@ -15,6 +15,8 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::parked::{Cause, Queue};
+use crate::relay::cursor::Cursor;
+use crate::relay::pipeline::{Fate, Gate};
 use crate::sink::LoggedEvent;
 
 #[cfg(test)]
@@ -31,17 +33,6 @@ pub enum OnRefusal {
     Skip,
     /// Stops before it, with [`Error::Refused`](crate::Error::Refused): nothing of its shard goes on.
     Halt,
-}
-
-/// What becomes of an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It is sent.
-    Send,
-    /// It is parked, together with the note of the position behind it.
-    Park(Cause),
-    /// The relay ends before it.
-    Stop(String),
 }
 
 /// The policies of a relay.
@@ -101,8 +92,8 @@ impl Blocking {
     }
 
     /// Forgets every shard but these.
-    pub(crate) fn keep_only(&mut self, shards: &[i64]) {
-        self.shards.retain(|shard, _| shards.contains(shard));
+    pub(crate) fn keep_only(&mut self, cursors: &[Cursor]) {
+        self.shards.retain(|shard, _| cursors.iter().any(|cursor| cursor.shard == *shard));
     }
 
     /// The keys of a page that have to be looked up in the tables before any of it is decided on; usually none.
@@ -122,8 +113,7 @@ impl Blocking {
         }
     }
 
-    /// What becomes of the next event of its shard. `refused` is why it can never be sent, if that is known.
-    pub(crate) fn decide(&mut self, event: &LoggedEvent, refused: Option<&str>) -> Fate {
+    fn decide(&mut self, event: &LoggedEvent, refused: Option<&str>) -> Fate {
         let keys = self.shards.entry(event.shard).or_default();
         let queue = if refused.is_some() || !keys.blocked.is_empty() { queue_of(event) } else { None };
         if let Some(queue) = queue.filter(|queue| keys.blocked.contains(queue)) {
@@ -140,17 +130,6 @@ impl Blocking {
             }
             (OnRefusal::BlockKey, None) | (OnRefusal::Skip, _) => {
                 Fate::Park(Cause::Alone { reason: reason.to_owned() })
-            }
-        }
-    }
-
-    /// The sink forgot what was in flight. What was decided on events of the shard is void, but for those in `kept`, which are
-    /// still to be noted.
-    pub(crate) fn rewound(&mut self, shard: i64, kept: &[i64]) {
-        let Some(keys) = self.shards.get_mut(&shard) else { return };
-        for (_, void) in keys.unwritten.extract_if(|id, _| !kept.contains(id)) {
-            if void.began {
-                keys.blocked.remove(&void.queue);
             }
         }
     }
@@ -179,6 +158,21 @@ impl Blocking {
     pub(crate) fn overfull(&self) -> Option<i64> {
         let overfull = |keys: &Keys| !keys.whole && keys.blocked.len() > self.in_memory.saturating_mul(2);
         self.shards.iter().find(|(_, keys)| overfull(keys)).map(|(&shard, _)| shard)
+    }
+}
+
+impl Gate for Blocking {
+    fn fate(&mut self, event: &LoggedEvent, refused: Option<&str>) -> Fate {
+        self.decide(event, refused)
+    }
+
+    fn rewound(&mut self, shard: i64, kept: &[i64]) {
+        let Some(keys) = self.shards.get_mut(&shard) else { return };
+        for (_, void) in keys.unwritten.extract_if(|id, _| !kept.contains(id)) {
+            if void.began {
+                keys.blocked.remove(&void.queue);
+            }
+        }
     }
 }
 

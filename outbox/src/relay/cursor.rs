@@ -5,7 +5,8 @@
 //! the ids; when its last page was published, `done` becomes `target`. On SQLite ids follow commit order and a position is
 //! the last id.
 
-use crate::relay::pipeline::Park;
+use crate::parked::Park;
+use crate::relay::pipeline::Parked;
 use crate::sink::LoggedEvent;
 
 /// How far a shard was published.
@@ -49,7 +50,15 @@ pub struct Note {
     /// not say it ([`Log::POSITIONS`](crate::relay::Log::POSITIONS)).
     pub published: Vec<i64>,
     /// Events up to that position that were not sent, to be parked in the same transaction.
-    pub(crate) parked: Vec<Park>,
+    pub(crate) parked: Vec<Parked>,
+}
+
+impl Note {
+    /// What to write of the events that were not sent.
+    pub(crate) fn to_park(&self) -> Vec<Park> {
+        let park = |park: &Parked| Park { id: park.event.id, queue: park.queue(), cause: park.cause.clone() };
+        self.parked.iter().map(park).collect()
+    }
 }
 
 /// Events read for a cursor, and where it stands once they are published.

@@ -2,13 +2,16 @@
 
 use std::future::Future;
 
-use leastlock_core::Statement;
-use sqlx::Pool;
+use leastlock_core::{Statement, commit};
+use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
 
 use crate::error::Error;
+use crate::parked::log as parked;
+use crate::parked::{ParkedLog, Queue, Tried};
 use crate::relay::connection::Lent;
 use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
+use crate::sink::LoggedEvent;
 use crate::sql::OutboxSql;
 
 /// A log of events with shards, owners and positions.
@@ -23,7 +26,7 @@ use crate::sql::OutboxSql;
 ///
 /// # Cancel safety
 /// Each future may be dropped at any time; whether its statement took effect is then unknown.
-pub trait Log: Send + Sync + 'static {
+pub trait Log: ParkedLog {
     /// Whether a position says what was published. Where it does not, because published events are deleted from the log, a
     /// read is told which events are on their way, and a note which were published.
     const POSITIONS: bool;
@@ -107,8 +110,74 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
 
     async fn note(&self, notes: &[Note]) -> Result<Vec<i64>, Error> {
         let mut connection = Lent::from(&self.pool).await?;
-        let own = DB::note(&mut connection, notes).await.map_err(Error::database::<DB>)?;
+        let own = if notes.iter().all(|note| note.parked.is_empty()) {
+            DB::note(&mut connection, notes).await
+        } else {
+            note_and_park::<DB>(&mut connection, notes).await
+        };
+        let own = own.map_err(Error::database::<DB>)?;
         connection.give_back();
         Ok(own)
+    }
+}
+
+/// Parks what is not sent, and notes what was published, in one transaction.
+async fn note_and_park<DB: OutboxSql>(
+    connection: &mut DB::Connection,
+    notes: &[Note],
+) -> Result<Vec<i64>, sqlx::Error> {
+    let parks = notes.iter().map(|note| (note.cursor.shard, note.cursor.epoch, note.to_park()));
+    let mut tx = connection.begin_with(DB::BEGIN_WRITE).await?;
+    let own = parked::park::<DB>(&mut tx, &parks.collect::<Vec<_>>()).await?;
+    let own_notes: Vec<Note> = notes.iter().filter(|note| own.contains(&note.cursor.shard)).cloned().collect();
+    let own = DB::note(&mut tx, &own_notes).await?;
+    commit(tx).await?;
+    Ok(own)
+}
+
+impl<DB: OutboxSql> ParkedLog for SqlLog<DB> {
+    async fn blocked(&self, shard: i64, limit: i64) -> Result<Vec<Queue>, Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        let blocked = parked::blocked::<DB>(&mut connection, shard, limit).await?;
+        connection.give_back();
+        Ok(blocked)
+    }
+
+    async fn blocked_among(&self, queues: &[Queue]) -> Result<Vec<Queue>, Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        let blocked = parked::blocked_among::<DB>(&mut connection, queues).await?;
+        connection.give_back();
+        Ok(blocked)
+    }
+
+    async fn asked(&self, shards: &[i64], after: Option<Queue>, limit: i64) -> Result<Vec<(i64, Queue)>, Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        let asked = parked::asked::<DB>(&mut connection, shards, after, limit).await?;
+        connection.give_back();
+        Ok(asked)
+    }
+
+    async fn head(&self, shard: i64, queue: Queue, limit: i64) -> Result<Vec<LoggedEvent>, Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        let head = parked::head::<DB>(&mut connection, shard, queue, limit).await?;
+        connection.give_back();
+        Ok(head)
+    }
+
+    async fn settle(&self, shard: i64, epoch: i64, tried: &[Tried]) -> Result<Option<Vec<Queue>>, Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        let gone = {
+            let begun = connection.begin_with(DB::BEGIN_WRITE).await;
+            let mut tx = begun.map_err(Error::database::<DB>)?;
+            let gone = parked::settle::<DB>(&mut tx, shard, epoch, tried).await?;
+            if gone.is_some() {
+                commit(tx).await.map_err(Error::database::<DB>)?;
+            } else {
+                tx.rollback().await.map_err(Error::database::<DB>)?;
+            }
+            gone
+        };
+        connection.give_back();
+        Ok(gone)
     }
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cursor::{Cursor, Note, Page, ReadFrom};
+use crate::parked::{Cause, Queue};
 use crate::sink::{LoggedEvent, Refusal, Report, SendError};
 use lane::Lane;
 
@@ -39,8 +40,9 @@ pub(crate) trait Gate {
     /// [`Sink::check`](crate::Sink::check), or because it was refused when it was sent alone.
     fn fate(&mut self, event: &LoggedEvent, refused: Option<&str>) -> Fate;
 
-    /// The shard goes back to what was published: fates of later events are void, and will be asked for again.
-    fn rewound(&mut self, shard: i64);
+    /// The shard goes back to what was published: fates of later events are void, and will be asked for again. Of the events
+    /// to be parked only those with the ids `kept` still are.
+    fn rewound(&mut self, shard: i64, kept: &[i64]);
 }
 
 /// What becomes of an event.
@@ -49,30 +51,28 @@ pub(crate) enum Fate {
     /// It is sent.
     Send,
     /// It is not sent, and noted together with the position behind it.
-    Park(String),
+    Park(Cause),
     /// The relay ends before it.
     Stop(String),
 }
 
-/// Without parking: an event that can never be sent ends the relay.
-#[derive(Debug, Default)]
-pub(crate) struct StopAtRefusal;
-
-impl Gate for StopAtRefusal {
-    fn fate(&mut self, _event: &LoggedEvent, refused: Option<&str>) -> Fate {
-        refused.map_or(Fate::Send, |reason| Fate::Stop(reason.to_owned()))
-    }
-
-    fn rewound(&mut self, _shard: i64) {}
-}
-
 /// An event that is not sent; noted in the same transaction as the position behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Park {
+pub(crate) struct Parked {
     pub(crate) event: LoggedEvent,
-    pub(crate) reason: String,
+    pub(crate) cause: Cause,
     /// Later events of its key that the other side acknowledged before it was refused.
     pub(crate) overtaken_by: Vec<crate::event::EventId>,
+}
+
+impl Parked {
+    /// The queue that it is to stand in.
+    pub(crate) fn queue(&self) -> Queue {
+        match &self.event.key {
+            Some(key) if self.cause.blocks() => Queue::of_key(&self.event.topic, key),
+            _ => Queue::of_event(self.event.event_id),
+        }
+    }
 }
 
 /// Events to hand over: a run of one page.
@@ -99,6 +99,8 @@ pub(crate) struct Progress {
     /// From append to answer, in milliseconds: the sum, and the longest.
     pub(crate) lag_sum_ms: u64,
     pub(crate) lag_max_ms: u64,
+    /// Events that were acknowledged before an earlier one of their key, because that one was refused among others.
+    pub(crate) overtaking: u64,
 }
 
 impl Progress {
@@ -184,11 +186,12 @@ impl Pipeline {
         self.lanes.iter().find_map(|lane| Some((lane.id(), lane.unchecked()?)))
     }
 
-    /// Takes what the sink says of the page that [`unchecked`](Self::unchecked) answered.
-    pub(crate) fn checked(&mut self, lane: u64, refusals: Vec<Refusal>) {
-        if let Some(lane) = self.lane(lane) {
-            lane.checked(refusals);
-        }
+    /// Takes what the sink says of the page that [`unchecked`](Self::unchecked) answered; answers the lane's shard, if it is
+    /// still there.
+    pub(crate) fn checked(&mut self, lane: u64, refusals: Vec<Refusal>) -> Option<i64> {
+        let lane = self.lane(lane)?;
+        lane.checked(refusals);
+        Some(lane.shard())
     }
 
     /// The next events to hand over: lanes take turns.
@@ -239,7 +242,7 @@ impl Pipeline {
         for lane in &mut self.lanes {
             self.last_lane += 1;
             lane.rewind(self.last_lane);
-            gate.rewound(lane.shard());
+            gate.rewound(lane.shard(), &lane.to_park());
         }
     }
 

@@ -6,13 +6,16 @@ use std::time::{Duration, Instant};
 use leastlock_core::Backoff;
 use tokio_util::sync::CancellationToken;
 
-use super::{NOTE_EVERY, POLL, Relay};
+use super::{KEYS_IN_MEMORY, NOTE_EVERY, POLL, Relay};
 use crate::error::Error;
+use crate::parked::{Cause, Queue};
+use crate::relay::blocking::Blocking;
 use crate::relay::connection::within;
 use crate::relay::cursor::{Cursor, Page};
 use crate::relay::log::Log;
 use crate::relay::ownership::Ownership;
-use crate::relay::pipeline::{Outgoing, Pipeline, StopAtRefusal};
+use crate::relay::pipeline::{Outgoing, Parked, Pipeline};
+use crate::relay::resume::{self, LOOK_EVERY, Round};
 use crate::relay::slot::Slot;
 use crate::sink::{Batch, Refusal, Report, Reports, SendError, Sink};
 
@@ -24,14 +27,22 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
     relay: &'a Relay<L, S>,
     ownership: &'a Ownership,
     pipeline: Pipeline,
-    gate: StopAtRefusal,
+    gate: Blocking,
     reports: Arc<Reports>,
     /// Memory for reports, used again and again.
     spare: Vec<Report>,
-    claiming: Slot<'a, Result<Vec<Cursor>, Error>>,
+    claiming: Slot<'a, Result<Vec<Claimed>, Error>>,
     reading: Slot<'a, Result<Vec<Page>, Error>>,
     handing_over: Slot<'a, Handed>,
     noting: Slot<'a, Result<Vec<i64>, Error>>,
+    /// The ids of the events that the note under way parks, by shard.
+    parking: Vec<(i64, Vec<i64>)>,
+    resuming: Slot<'a, Result<Round, Error>>,
+    /// Where the next look for queues that operators asked for begins.
+    resume_after: Option<Queue>,
+    /// Ends the round under way after the event that it is at.
+    ending: CancellationToken,
+    look_at: Instant,
     claim_at: Instant,
     read_at: Instant,
     note_at: Instant,
@@ -46,11 +57,14 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
 
 /// What handing over came to.
 enum Handed {
-    /// The sink looked at a page of a lane.
-    Checked(u64, Vec<Refusal>),
+    /// The sink looked at a page of a lane, and its keys were looked up where not all are in memory.
+    Checked(u64, Vec<Refusal>, Result<Vec<Queue>, Error>),
     /// It took a batch.
     Sent,
 }
+
+/// A shard that was claimed, and the blocked keys in it.
+type Claimed = (Cursor, Vec<Queue>);
 
 impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     pub(super) fn new(relay: &'a Relay<L, S>, ownership: &'a Ownership) -> Self {
@@ -59,13 +73,18 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             relay,
             ownership,
             pipeline: Pipeline::new(relay.settings.limits(), L::POSITIONS),
-            gate: StopAtRefusal,
+            gate: Blocking::new(relay.policies.clone(), KEYS_IN_MEMORY),
             reports: Arc::default(),
             spare: Vec::new(),
             claiming: Slot::empty(),
             reading: Slot::empty(),
             handing_over: Slot::empty(),
             noting: Slot::empty(),
+            parking: Vec::new(),
+            resuming: Slot::empty(),
+            resume_after: None,
+            ending: CancellationToken::new(),
+            look_at: now,
             claim_at: now,
             read_at: now,
             note_at: now,
@@ -84,10 +103,11 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             tokio::select! {
                 () = shutdown.cancelled() => {}
                 () = self.reports.some() => self.take_reports(),
-                handed = self.handing_over.done() => self.handed_over(handed),
+                handed = self.handing_over.done() => self.handed_over(handed)?,
                 pages = self.reading.done() => self.have_read(pages)?,
                 own = self.noting.done() => self.have_noted(own)?,
                 claimed = self.claiming.done() => self.have_claimed(claimed)?,
+                round = self.resuming.done() => self.have_resumed(round)?,
                 () = self.relay.wake.notified() => (self.read_at, self.pause) = (Instant::now(), POLL.0),
                 () = tokio::time::sleep_until(next.into()) => {}
             }
@@ -99,19 +119,22 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     pub(super) async fn drain(&mut self) -> Result<(), Error> {
         self.claiming.clear();
         self.reading.clear();
+        self.ending.cancel();
         let until = Instant::now() + self.relay.settings.drain;
-        while !(self.handing_over.is_empty() && self.pipeline.unanswered() == 0) {
+        while !(self.handing_over.is_empty() && self.pipeline.unanswered() == 0 && self.resuming.is_empty()) {
             let until = until.min(self.ownership.deadline());
             if Instant::now() >= until {
                 self.handing_over.clear();
+                self.resuming.clear();
                 self.relay.sink.abandon();
                 self.take_reports();
                 break;
             }
             tokio::select! {
                 () = self.reports.some() => self.take_reports(),
-                handed = self.handing_over.done() => self.handed_over(handed),
+                handed = self.handing_over.done() => self.handed_over(handed)?,
                 own = self.noting.done() => self.have_noted(own)?,
+                round = self.resuming.done() => self.have_resumed(round)?,
                 () = tokio::time::sleep_until(until.into()) => {}
             }
         }
@@ -155,7 +178,8 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         if self.claiming.is_empty() && now >= self.claim_at {
             let (relay, ownership) = (self.relay, self.ownership);
             let limit = relay.settings.lease / 3;
-            self.claiming.start(within(limit, "a claim", ownership.claim(&*relay.log)));
+            let to_load = i64::try_from(self.gate.to_load()).unwrap_or(i64::MAX);
+            self.claiming.start(within(limit, "a claim", claim(ownership, &*relay.log, to_load)));
         }
         if self.noting.is_empty() && self.is_note_due(now) {
             self.start_note();
@@ -164,6 +188,11 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             self.start_handing_over(now);
             if self.reading.is_empty() && now >= self.read_at {
                 self.start_read();
+            }
+            if self.resuming.is_empty() && now >= self.look_at && !self.pipeline.is_empty() {
+                let cursors: Vec<Cursor> = self.pipeline.cursors().cloned().collect();
+                let (relay, after, ending) = (self.relay, self.resume_after, self.ending.clone());
+                self.resuming.start(async move { resume::round(relay, &cursors, after, ending).await });
             }
         }
     }
@@ -178,6 +207,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         };
         at(!self.pipeline.is_empty(), self.ownership.deadline());
         at(self.claiming.is_empty(), self.claim_at);
+        at(self.resuming.is_empty() && !self.pipeline.is_empty(), self.look_at.max(self.resume_at));
         at(self.noting.is_empty() && self.pipeline.unnoted() > 0, self.note_at);
         // Where there is no room to read, an answer or a note makes some.
         let can_read = self.reading.is_empty() && !self.pipeline.places().is_empty();
@@ -198,6 +228,10 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             return;
         }
         self.note_at = Instant::now() + NOTE_EVERY;
+        let parked = notes.iter().filter(|note| !note.parked.is_empty());
+        self.parking =
+            parked.map(|note| (note.cursor.shard, note.parked.iter().map(|park| park.event.id).collect())).collect();
+        notes.iter().flat_map(|note| &note.parked).for_each(tell);
         let (relay, lease) = (self.relay, self.relay.settings.lease);
         self.noting.start(async move { within(lease, "noting what was published", relay.log.note(&notes)).await });
     }
@@ -208,11 +242,23 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         }
         let sink = &self.relay.sink;
         if let Some((lane, page)) = self.pipeline.unchecked() {
-            self.handing_over.start(async move { Handed::Checked(lane, sink.check(&page.events).await) });
+            let (relay, to_look_up) = (self.relay, self.gate.to_look_up(page.shard(), &page.events));
+            self.handing_over.start(async move {
+                let found = match to_look_up.is_empty() {
+                    true => Ok(Vec::new()),
+                    false => {
+                        let look_up = relay.log.blocked_among(&to_look_up);
+                        within(relay.settings.lease, "looking blocked keys up", look_up).await
+                    }
+                };
+                Handed::Checked(lane, sink.check(&page.events).await, found)
+            });
         } else if let Some(outgoing) = self.pipeline.hand_over(&mut self.gate, now) {
             let Outgoing { lane, first, page, range } = outgoing;
             let batch = Batch::new(page, range, lane, first, &self.reports);
+            let turn = &self.relay.turn;
             self.handing_over.start(async move {
+                let _turn = turn.lock().await;
                 sink.send(batch).await;
                 Handed::Sent
             });
@@ -229,17 +275,27 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         self.reading.start(async move { within(limit, "a read", relay.log.read(&from, page)).await });
     }
 
-    fn have_claimed(&mut self, claimed: Result<Vec<Cursor>, Error>) -> Result<(), Error> {
+    fn have_claimed(&mut self, claimed: Result<Vec<Claimed>, Error>) -> Result<(), Error> {
         match claimed {
             Ok(claimed) => {
                 self.claim_at = Instant::now() + self.relay.settings.lease / 10;
                 if !claimed.is_empty() {
-                    self.pipeline.own(claimed);
+                    let own = |(cursor, blocked): Claimed| {
+                        self.gate.own(cursor.shard, blocked);
+                        cursor
+                    };
+                    let cursors = claimed.into_iter().map(own).collect();
+                    self.pipeline.own(cursors);
+                    // A round may be under way that was of a shard's earlier epoch.
+                    self.look_at = Instant::now();
                     (self.read_at, self.pause) = (Instant::now(), POLL.0);
                 }
                 Ok(())
             }
             Err(error) => {
+                // What was claimed and is not known whole is claimed again.
+                let cursors: Vec<_> = self.pipeline.cursors().cloned().collect();
+                self.ownership.keep_only(&cursors);
                 self.fail(error)?;
                 self.claim_at = self.resume_at;
                 Ok(())
@@ -266,9 +322,16 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         Ok(())
     }
 
-    fn handed_over(&mut self, handed: Handed) {
-        if let Handed::Checked(lane, refusals) = handed {
-            self.pipeline.checked(lane, refusals);
+    fn handed_over(&mut self, handed: Handed) -> Result<(), Error> {
+        match handed {
+            Handed::Checked(lane, refusals, Ok(found)) => {
+                if let Some(shard) = self.pipeline.checked(lane, refusals) {
+                    self.gate.found(shard, found);
+                }
+                Ok(())
+            }
+            Handed::Checked(_, _, Err(error)) => self.fail(error),
+            Handed::Sent => Ok(()),
         }
     }
 
@@ -280,6 +343,12 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         }
         self.spare = reports;
         let progress = self.pipeline.progress();
+        if progress.overtaking > 0 {
+            tracing::warn!(
+                events = progress.overtaking,
+                "events were acknowledged before earlier ones of their key, which were refused among others"
+            );
+        }
         if progress.events > 0 {
             self.failures = 0;
             self.relay.stats.acknowledged(progress);
@@ -304,11 +373,46 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         };
         let (events, lost) = self.pipeline.noted(&own);
         self.relay.stats.noted(events);
+        for (shard, ids) in self.parking.drain(..).filter(|(shard, _)| own.contains(shard)) {
+            self.relay.stats.count_parked(ids.len() as u64);
+            self.gate.noted(shard, ids);
+        }
+        if self.gate.overfull().is_some() {
+            tracing::warn!("so many keys are blocked that the shards are claimed anew, to look keys up in the tables");
+            self.let_go();
+            return Ok(());
+        }
         if !lost.is_empty() {
             tracing::warn!("another relay owns some of the outbox shards now");
             let cursors: Vec<_> = self.pipeline.cursors().cloned().collect();
             self.ownership.keep_only(&cursors);
+            self.gate.keep_only(&cursors);
             self.abandon();
+        }
+        Ok(())
+    }
+
+    fn have_resumed(&mut self, round: Result<Round, Error>) -> Result<(), Error> {
+        self.look_at = Instant::now() + LOOK_EVERY;
+        let round = match round {
+            Ok(round) => round,
+            Err(error) => return self.fail(error),
+        };
+        round.gone.iter().for_each(|&(shard, queue)| self.gate.opened(shard, queue));
+        self.relay.stats.noted(round.sent);
+        if round.sent + round.refused > 0 {
+            tracing::info!(round.sent, round.refused, "parked events were tried again");
+        }
+        // At once, if there is more to do: behind these queues, or from the front again.
+        let from_the_front = round.idle && self.resume_after.is_some();
+        if from_the_front || round.sent + round.refused > 0 || !round.gone.is_empty() {
+            self.look_at = Instant::now();
+        }
+        self.resume_after = round.last;
+        if let Some(reason) = round.lost_track {
+            tracing::warn!(reason, "the sink lost track of a parked event; it is sent again");
+            self.abandon();
+            self.back_off();
         }
         Ok(())
     }
@@ -317,8 +421,10 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     fn let_go(&mut self) {
         self.abandon();
         self.noting.clear();
+        self.parking.clear();
         self.claiming.clear();
         self.pipeline.clear();
+        self.gate.keep_only(&[]);
         self.ownership.keep_only(&[]);
         self.claim_at = Instant::now();
     }
@@ -328,6 +434,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         self.handing_over.clear();
         // What it answers was read from places that are void now.
         self.reading.clear();
+        self.resuming.clear();
         self.relay.sink.abandon();
         self.pipeline.rewind(&mut self.gate);
     }
@@ -345,5 +452,32 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     fn back_off(&mut self) {
         self.resume_at = Instant::now() + Backoff::new(POLL.0, POLL.1).delay(self.failures);
         self.failures = self.failures.saturating_add(1);
+    }
+}
+
+/// Takes free shards, and asks which keys are blocked in them.
+async fn claim(ownership: &Ownership, log: &impl Log, to_load: i64) -> Result<Vec<Claimed>, Error> {
+    let cursors = ownership.claim(log).await?;
+    let mut claimed = Vec::with_capacity(cursors.len());
+    for cursor in cursors {
+        let blocked = log.blocked(cursor.shard, to_load).await?;
+        claimed.push((cursor, blocked));
+    }
+    Ok(claimed)
+}
+
+/// Once for each event that the sink refused: what is parked behind it is only counted.
+fn tell(parked: &Parked) {
+    let (event, overtaking) = (&parked.event, parked.overtaken_by.len());
+    match &parked.cause {
+        Cause::Refused { reason } => tracing::warn!(
+            shard = event.shard, event_id = %event.event_id, event.topic, reason, overtaking,
+            "an event can never be sent; it is parked, and its key is blocked until somebody retries, skips or releases it"
+        ),
+        Cause::Alone { reason } => tracing::warn!(
+            shard = event.shard, event_id = %event.event_id, event.topic, reason, overtaking,
+            "an event can never be sent; it is parked alone until somebody retries or skips it"
+        ),
+        Cause::Behind => {}
     }
 }

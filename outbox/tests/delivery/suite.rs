@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leastlock_core::{Engine, Statement};
-use leastlock_outbox::{Batch, Error, Event, LoggedEvent, OutboxSql, Refusal, Relay, SendError, Sink, Wake};
+use leastlock_outbox::{Batch, Error, Event, LoggedEvent, OnRefusal, OutboxSql, Refusal, Relay, SendError, Sink, Wake};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Connection;
 use tokio_util::sync::CancellationToken;
@@ -191,7 +191,13 @@ pub(crate) async fn refused_event_stops_the_relay_before_it<DB: TestEngine + Out
         commit(&outbox, &database.pool, "k", value).await;
     }
     let sink = Refusing::default();
-    let run = || Relay::builder(&database.pool, sink.clone()).build().unwrap().run(CancellationToken::new());
+    let run = || {
+        Relay::builder(&database.pool, sink.clone())
+            .on_refusal(OnRefusal::Halt)
+            .build()
+            .unwrap()
+            .run(CancellationToken::new())
+    };
     assert!(matches!(run().await, Err(Error::Refused { .. })));
     // Started again it goes on at the refused event: the prefix was noted, and the shards were given back.
     assert!(matches!(run().await, Err(Error::Refused { .. })));

@@ -1,6 +1,6 @@
 //! The statements for PostgreSQL: many events travel in one.
 
-use leastlock_core::Statement;
+use leastlock_core::{Row, Statement};
 use sqlx::Postgres;
 
 use super::ParkedSql;
@@ -8,12 +8,12 @@ use crate::parked::park::Park;
 
 const QUEUES: &str = include_str!("../../../sql/postgres/park_queues.sql");
 const EVENTS: &str = include_str!("../../../sql/postgres/park_events.sql");
+const ASKED: &str = include_str!("../../../sql/postgres/park_asked.sql");
 const AMONG: &str = include_str!("../../../sql/postgres/park_among.sql");
 const SENT: &str = include_str!("../../../sql/postgres/park_sent.sql");
 
 impl ParkedSql for Postgres {
     const BLOCKED: &'static str = include_str!("../../../sql/postgres/park_blocked.sql");
-    const ASKED: &'static str = include_str!("../../../sql/postgres/park_asked.sql");
     const HEAD: &'static str = include_str!("../../../sql/postgres/park_head.sql");
     const FENCE: &'static str = include_str!("../../../sql/postgres/park_fence.sql");
     const REFUSED: &'static str = include_str!("../../../sql/postgres/park_refused.sql");
@@ -30,6 +30,15 @@ impl ParkedSql for Postgres {
     const LIST: &'static str = include_str!("../../../sql/postgres/parked_list.sql");
     const ONE: &'static str = include_str!("../../../sql/postgres/parked_read.sql");
     const HISTORY: &'static str = include_str!("../../../sql/postgres/parked_history.sql");
+
+    async fn asked(
+        connection: &mut Self::Connection,
+        shards: &[i64],
+        after: &str,
+        limit: i64,
+    ) -> Result<Vec<Row<Self>>, sqlx::Error> {
+        Statement::new(ASKED).bind(shards).bind(after).bind(limit).fetch_all::<Self>(connection).await
+    }
 
     async fn park(connection: &mut Self::Connection, shard: i64, parks: &[Park]) -> Result<(), sqlx::Error> {
         let shards = vec![shard; parks.len()];

@@ -1,6 +1,6 @@
 //! The statements for SQLite: they run in the process, so one for many events would gain nothing.
 
-use leastlock_core::Statement;
+use leastlock_core::{Row, Statement};
 use sqlx::Sqlite;
 
 use super::ParkedSql;
@@ -8,12 +8,12 @@ use crate::parked::park::Park;
 
 const QUEUE: &str = include_str!("../../../sql/sqlite/park_queue.sql");
 const EVENT: &str = include_str!("../../../sql/sqlite/park_event.sql");
+const ASKED: &str = include_str!("../../../sql/sqlite/park_asked.sql");
 const AMONG: &str = include_str!("../../../sql/sqlite/park_among.sql");
 const SENT: &str = include_str!("../../../sql/sqlite/park_sent.sql");
 
 impl ParkedSql for Sqlite {
     const BLOCKED: &'static str = include_str!("../../../sql/sqlite/park_blocked.sql");
-    const ASKED: &'static str = include_str!("../../../sql/sqlite/park_asked.sql");
     const HEAD: &'static str = include_str!("../../../sql/sqlite/park_head.sql");
     const FENCE: &'static str = include_str!("../../../sql/sqlite/park_fence.sql");
     const REFUSED: &'static str = include_str!("../../../sql/sqlite/park_refused.sql");
@@ -30,6 +30,15 @@ impl ParkedSql for Sqlite {
     const LIST: &'static str = include_str!("../../../sql/sqlite/parked_list.sql");
     const ONE: &'static str = include_str!("../../../sql/sqlite/parked_read.sql");
     const HISTORY: &'static str = include_str!("../../../sql/sqlite/parked_history.sql");
+
+    async fn asked(
+        connection: &mut Self::Connection,
+        _shards: &[i64],
+        after: &str,
+        limit: i64,
+    ) -> Result<Vec<Row<Self>>, sqlx::Error> {
+        Statement::new(ASKED).bind(after).bind(limit).fetch_all::<Self>(connection).await
+    }
 
     async fn park(connection: &mut Self::Connection, shard: i64, parks: &[Park]) -> Result<(), sqlx::Error> {
         for park in parks {

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
 
-use super::{Blocking, Fate, OnRefusal, Policies};
+use super::{Blocking, OnRefusal, Policies};
 use crate::event::EventId;
 use crate::headers::Headers;
 use crate::parked::{Cause, Queue};
+use crate::relay::pipeline::{Fate, Gate};
 use crate::sink::LoggedEvent;
 
 const KEYS: u8 = 4;
@@ -18,26 +19,43 @@ const SHARD: i64 = 0;
 #[derive(Debug, Clone)]
 enum Op {
     /// A transaction appends an event, which the sink will refuse or not.
-    Append { key: u8, bad: bool },
+    Append {
+        key: u8,
+        bad: bool,
+    },
     /// The relay reads some events and looks up what it has to.
-    Read { events: usize },
+    Read {
+        events: usize,
+    },
     /// It decides on the next event.
     Decide,
     /// It notes what it decided.
     Note,
     /// The sink loses track of some of it.
-    Rewind { kept: usize },
+    Rewind {
+        kept: usize,
+    },
     /// The relay dies, or another takes the shard.
     TakeOver,
-    Retry { key: u8 },
-    Release { key: u8 },
-    Skip { key: u8 },
+    Retry {
+        key: u8,
+    },
+    Release {
+        key: u8,
+    },
+    Skip {
+        key: u8,
+    },
     /// The relay sends events of a queue that was asked for.
-    Drain { events: usize },
+    Drain {
+        events: usize,
+    },
     /// It writes what became of them.
     Settle,
     /// What was wrong with a key's events is mended.
-    Mend { key: u8 },
+    Mend {
+        key: u8,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -68,7 +86,7 @@ trait Mind {
     }
 
     fn decide(&mut self, event: &LoggedEvent, refused: Option<&str>) -> Fate {
-        self.blocking().decide(event, refused)
+        self.blocking().fate(event, refused)
     }
 
     fn opened(&mut self, queue: Queue) {
@@ -115,7 +133,7 @@ impl Mind for Skips {
     }
 
     fn decide(&mut self, event: &LoggedEvent, refused: Option<&str>) -> Fate {
-        match (self.0.decide(event, refused), refused) {
+        match (self.0.fate(event, refused), refused) {
             (Fate::Park(Cause::Behind), None) => Fate::Send,
             (fate, _) => fate,
         }
@@ -136,7 +154,7 @@ impl Mind for BlocksAll {
 
     fn decide(&mut self, event: &LoggedEvent, refused: Option<&str>) -> Fate {
         self.1 |= refused.is_some();
-        match self.0.decide(event, refused) {
+        match self.0.fate(event, refused) {
             Fate::Send if self.1 => Fate::Park(Cause::Behind),
             fate => fate,
         }
@@ -320,9 +338,8 @@ impl<M: Mind> World<M> {
             }
             self.settle();
         }
-        let lost = self.log.iter().find(|event| {
-            !self.delivered.contains(&event.id) && !self.given_up.contains(&event.id)
-        });
+        let lost =
+            self.log.iter().find(|event| !self.delivered.contains(&event.id) && !self.given_up.contains(&event.id));
         match lost {
             Some(event) => Err(format!("event {} was never delivered", event.id)),
             None if !self.tables.parked.is_empty() => Err("something is parked for ever".into()),
@@ -504,9 +521,7 @@ impl<M: Mind> World<M> {
 
 fn check<M: Mind>() -> Result<(), TestError<Vec<Op>>> {
     let mut runner = TestRunner::new(Config { cases: 3_000, failure_persistence: None, ..Config::default() });
-    runner.run(&prop::collection::vec(op(), 0..120), |ops| {
-        World::<M>::new().run(&ops).map_err(TestCaseError::fail)
-    })
+    runner.run(&prop::collection::vec(op(), 0..120), |ops| World::<M>::new().run(&ops).map_err(TestCaseError::fail))
 }
 
 /// What the checks say of a double.
@@ -549,13 +564,13 @@ fn policies_decide_by_topic_and_an_event_without_a_key_is_parked_alone() {
     world.append(1, true);
     let of_topic = |topic: &str, id| LoggedEvent { topic: topic.into(), id, ..world.log[0].clone() };
     let alone = Fate::Park(Cause::Alone { reason: "bad".into() });
-    assert_eq!(blocking.decide(&of_topic("skipped", 1), Some("bad")), alone);
-    assert_eq!(blocking.decide(&of_topic("skipped", 2), None), Fate::Send);
-    assert_eq!(blocking.decide(&of_topic("halted", 3), Some("bad")), Fate::Stop("bad".into()));
-    assert_eq!(blocking.decide(&LoggedEvent { key: None, ..of_topic("t", 4) }, Some("bad")), alone);
-    assert_eq!(blocking.decide(&of_topic("t", 5), Some("bad")), Fate::Park(Cause::Refused { reason: "bad".into() }));
+    assert_eq!(blocking.fate(&of_topic("skipped", 1), Some("bad")), alone);
+    assert_eq!(blocking.fate(&of_topic("skipped", 2), None), Fate::Send);
+    assert_eq!(blocking.fate(&of_topic("halted", 3), Some("bad")), Fate::Stop("bad".into()));
+    assert_eq!(blocking.fate(&LoggedEvent { key: None, ..of_topic("t", 4) }, Some("bad")), alone);
+    assert_eq!(blocking.fate(&of_topic("t", 5), Some("bad")), Fate::Park(Cause::Refused { reason: "bad".into() }));
     // The key of another topic is another key.
-    assert_eq!(blocking.decide(&of_topic("u", 6), None), Fate::Send);
-    assert_eq!(blocking.decide(&of_topic("t", 7), None), Fate::Park(Cause::Behind));
-    assert_eq!(blocking.decide(&LoggedEvent { key: None, ..of_topic("t", 8) }, None), Fate::Send);
+    assert_eq!(blocking.fate(&of_topic("u", 6), None), Fate::Send);
+    assert_eq!(blocking.fate(&of_topic("t", 7), None), Fate::Park(Cause::Behind));
+    assert_eq!(blocking.fate(&LoggedEvent { key: None, ..of_topic("t", 8) }, None), Fate::Send);
 }

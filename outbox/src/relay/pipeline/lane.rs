@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Fate, Gate, Outgoing, Park, Progress, Stop};
+use super::{Fate, Gate, Outgoing, Parked, Progress, Stop};
 use crate::event::EventId;
+use crate::parked::Cause;
 use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
 use crate::sink::{LoggedEvent, Refusal};
 
@@ -30,7 +31,7 @@ pub(super) struct Lane {
     refused: BTreeMap<u64, String>,
     alone: Option<u64>,
     /// To be noted, with their numbers.
-    parks: VecDeque<(u64, Park)>,
+    parks: VecDeque<(u64, Parked)>,
     /// Whether positions say what was published.
     positions: bool,
     /// The ids of what is published and not noted, where they do not.
@@ -162,7 +163,7 @@ impl Lane {
         now: Instant,
     ) -> Result<Option<Outgoing>, Stop> {
         if !self.refused.is_empty() {
-            return Ok(self.hand_over_alone());
+            return self.hand_over_alone(gate, progress, now);
         }
         while let Some(place) = self.pages.iter().position(|page| page.end() > self.handed_over) {
             let InMemory { page, refusals: Some(_), .. } = &self.pages[place] else { return Ok(None) };
@@ -176,8 +177,8 @@ impl Lane {
                 let refused = refusals.iter().find(|refusal| refusal.index == index);
                 match gate.fate(&page.events[index], refused.map(|refusal| refusal.reason.as_str())) {
                     Fate::Send => sent += 1,
-                    Fate::Park(reason) => {
-                        decided = Err(Ok((index, reason)));
+                    Fate::Park(cause) => {
+                        decided = Err(Ok((index, cause)));
                         break;
                     }
                     Fate::Stop(reason) => {
@@ -190,8 +191,8 @@ impl Lane {
             self.handed_over += sent as u64;
             self.unanswered += sent as u64;
             match decided {
-                Err(Ok((index, reason))) => {
-                    self.park(page.events[index].clone(), reason);
+                Err(Ok((index, cause))) => {
+                    self.park(page.events[index].clone(), cause);
                     self.advance(progress, now);
                 }
                 Err(Err((index, reason))) if sent == 0 => {
@@ -210,30 +211,60 @@ impl Lane {
     }
 
     /// Settles the next event without sending it.
-    fn park(&mut self, event: LoggedEvent, reason: String) {
-        self.parks.push_back((self.handed_over, Park { event, reason, overtaken_by: Vec::new() }));
+    fn park(&mut self, event: LoggedEvent, cause: Cause) {
+        self.parks.push_back((self.handed_over, Parked { event, cause, overtaken_by: Vec::new() }));
         self.settled.push_back(true);
         self.handed_over += 1;
     }
 
-    /// The first event that was refused among others, once nothing else is in flight.
-    fn hand_over_alone(&mut self) -> Option<Outgoing> {
+    /// The first event that was refused among others, once nothing else is in flight. Not one whose key was blocked by another of
+    /// them.
+    fn hand_over_alone(
+        &mut self,
+        gate: &mut impl Gate,
+        progress: &mut Progress,
+        now: Instant,
+    ) -> Result<Option<Outgoing>, Stop> {
         if self.unanswered > 0 {
-            return None;
+            return Ok(None);
         }
-        let (&number, _) = self.refused.first_key_value()?;
+        while let Some((&number, _)) = self.refused.first_key_value() {
+            let page = self.page_of(number);
+            let (index, page) = (page.index(number), page.page.clone());
+            match gate.fate(&page.events[index], None) {
+                Fate::Send => {
+                    self.alone = Some(number);
+                    self.unanswered = 1;
+                    return Ok(Some(Outgoing { lane: self.id, first: number, page, range: index..index + 1 }));
+                }
+                Fate::Park(cause) => self.park_refused(number, cause, progress, now),
+                Fate::Stop(reason) => return Err(Stop { event: page.events[index].clone(), reason }),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Settles an event that was handed over and is to be parked.
+    fn park_refused(&mut self, number: u64, cause: Cause, progress: &mut Progress, now: Instant) {
         let page = self.page_of(number);
-        let (index, page) = (page.index(number), page.page.clone());
-        self.alone = Some(number);
-        self.unanswered = 1;
-        Some(Outgoing { lane: self.id, first: number, page, range: index..index + 1 })
+        let event = page.page.events[page.index(number)].clone();
+        let overtaken_by = self.settled_after(number, &event);
+        progress.overtaking += overtaken_by.len() as u64;
+        let place = self.parks.partition_point(|(parked, _)| *parked < number);
+        self.parks.insert(place, (number, Parked { event, cause, overtaken_by }));
+        self.refused.remove(&number);
+        self.settle(number);
+        self.advance(progress, now);
     }
 
     /// Answers of the sink: these events are durable.
     pub(super) fn published(&mut self, numbers: Range<u64>, progress: &mut Progress, now: Instant) {
         self.unanswered -= numbers.end - numbers.start;
-        if self.alone.take_if(|alone| numbers.contains(alone)).is_some() {
-            self.refused.remove(&numbers.start);
+        if let Some(number) = self.alone.take_if(|alone| numbers.contains(alone)) {
+            self.refused.remove(&number);
+            let page = self.page_of(number);
+            let overtaken_by = self.settled_after(number, &page.page.events[page.index(number)]);
+            progress.overtaking += overtaken_by.len() as u64;
         }
         numbers.for_each(|number| self.settle(number));
         self.advance(progress, now);
@@ -257,17 +288,10 @@ impl Lane {
         let event = page.page.events[page.index(number)].clone();
         match gate.fate(&event, Some(reason)) {
             // Its fate is to be sent: it is, alone again.
-            Fate::Send => return Ok(()),
+            Fate::Send => {}
             Fate::Stop(reason) => return Err(Stop { event, reason }),
-            Fate::Park(reason) => {
-                let overtaken_by = self.settled_after(number, &event);
-                let place = self.parks.partition_point(|(parked, _)| *parked < number);
-                self.parks.insert(place, (number, Park { event, reason, overtaken_by }));
-            }
+            Fate::Park(cause) => self.park_refused(number, cause, progress, now),
         }
-        self.refused.remove(&number);
-        self.settle(number);
-        self.advance(progress, now);
         Ok(())
     }
 
@@ -280,6 +304,9 @@ impl Lane {
     /// Later events of the same key that were published though this one was not.
     fn settled_after(&self, number: u64, event: &LoggedEvent) -> Vec<EventId> {
         let mut overtaking = Vec::new();
+        if event.key.is_none() {
+            return overtaking;
+        }
         for page in &self.pages {
             for (number_there, other) in (page.first..).zip(&page.page.events) {
                 let parked = || self.parks.iter().any(|(parked, _)| *parked == number_there);
@@ -354,6 +381,11 @@ impl Lane {
         self.parks.retain(|(number, _)| *number < self.published);
         (self.unanswered, self.alone) = (0, None);
         (self.handed_over, self.next) = (self.published, self.published);
+    }
+
+    /// The ids of the events that are to be parked and are in no note yet.
+    pub(super) fn to_park(&self) -> Vec<i64> {
+        self.parks.iter().map(|(_, park)| park.event.id).collect()
     }
 
     /// What to note, if anything was published since.
