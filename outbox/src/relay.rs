@@ -35,8 +35,6 @@ pub use self::stats::Stats;
 const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(250));
 /// How often it is noted how far was published, unless much is.
 const NOTE_EVERY: Duration = Duration::from_millis(100);
-/// Blocked keys of a shard that are kept in memory.
-const KEYS_IN_MEMORY: usize = 100_000;
 
 /// Publishes the events of an outbox.
 ///
@@ -57,9 +55,7 @@ const KEYS_IN_MEMORY: usize = 100_000;
 /// | `in_flight_bytes` | 32 MiB | bytes read and not published, over all shards |
 /// | `drain` | 5 s | at shutdown, how long the sink may take for what is under way |
 /// | `on_refusal` | block the key | what to do with an event that can never be sent; by topic: `on_refusal_in` |
-///
-/// Of a shard's [blocked keys](crate::parked) 100,000 are kept in memory, 16 bytes each; if there are more, every event is looked up in
-/// the tables.
+/// | `keys_in_memory` | 100,000 | [blocked keys](crate::parked) of a shard, 16 bytes each; where there are more, every event is looked up |
 #[derive(Debug)]
 #[must_use = "a relay does nothing until it runs"]
 pub struct Relay<L: Log, S: Sink> {
@@ -81,6 +77,7 @@ struct Settings {
     in_flight: u32,
     in_flight_bytes: usize,
     drain: Duration,
+    keys_in_memory: u32,
 }
 
 impl Settings {
@@ -99,6 +96,7 @@ impl Default for Settings {
             in_flight: 8_000,
             in_flight_bytes: 32 << 20,
             drain: Duration::from_secs(5),
+            keys_in_memory: 100_000,
         }
     }
 }
@@ -225,6 +223,13 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
         self
     }
 
+    /// How many of a shard's blocked keys are kept in memory (default: 100,000; 1 to 10,000,000). Where there are more, the keys of
+    /// every page are looked up in the tables; and at twice as many the relay claims its shards anew.
+    pub fn keys_in_memory(mut self, keys: u32) -> Self {
+        self.relay.settings.keys_in_memory = keys;
+        self
+    }
+
     /// How long the sink may take at shutdown for what is under way (default: 5 s).
     pub fn drain(mut self, drain: Duration) -> Self {
         self.relay.settings.drain = drain;
@@ -256,6 +261,9 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
         }
         if !(1..=4 << 30).contains(&in_flight_bytes) {
             return Err(SettingError { setting: "in_flight_bytes", bounds: "1 byte to 4 GiB" });
+        }
+        if !(1..=10_000_000).contains(&self.relay.settings.keys_in_memory) {
+            return Err(SettingError { setting: "keys_in_memory", bounds: "1 to 10,000,000 keys" });
         }
         if !self.enough_connections {
             let bounds = "at least 2: the relay keeps one, and its heartbeat takes another";

@@ -56,8 +56,7 @@ pub struct Note {
 impl Note {
     /// What to write of the events that were not sent.
     pub(crate) fn to_park(&self) -> Vec<Park> {
-        let park = |park: &Parked| Park { id: park.event.id, queue: park.queue(), cause: park.cause.clone() };
-        self.parked.iter().map(park).collect()
+        self.parked.iter().map(Parked::to_park).collect()
     }
 }
 

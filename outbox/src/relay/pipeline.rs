@@ -11,11 +11,12 @@
 //! `published` moves over an event once it and all before it are settled (published, or to be parked), so nothing
 //! that has no answer is ever noted, in whatever order the answers come.
 
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cursor::{Cursor, Note, Page, ReadFrom};
-use crate::parked::{Cause, Queue};
+use crate::parked::{Cause, Park, Queue};
 use crate::sink::{LoggedEvent, Refusal, Report, SendError};
 use lane::Lane;
 
@@ -66,6 +67,17 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
+    /// As it is written. What overtook it is told to whoever looks at it.
+    pub(crate) fn to_park(&self) -> Park {
+        let mut cause = self.cause.clone();
+        if let (Cause::Refused { reason } | Cause::Alone { reason }, [first, others @ ..]) =
+            (&mut cause, &self.overtaken_by[..])
+        {
+            let _ = write!(reason, " (overtaken by event {first} of its key and {} more)", others.len());
+        }
+        Park { id: self.event.id, queue: self.queue(), cause }
+    }
+
     /// The queue that it is to stand in.
     pub(crate) fn queue(&self) -> Queue {
         match &self.event.key {

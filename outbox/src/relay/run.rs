@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leastlock_core::Backoff;
 use tokio_util::sync::CancellationToken;
 
-use super::{KEYS_IN_MEMORY, NOTE_EVERY, POLL, Relay};
+use super::{NOTE_EVERY, POLL, Relay};
 use crate::error::Error;
 use crate::parked::{Cause, Queue};
 use crate::relay::blocking::Blocking;
@@ -73,7 +73,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             relay,
             ownership,
             pipeline: Pipeline::new(relay.settings.limits(), L::POSITIONS),
-            gate: Blocking::new(relay.policies.clone(), KEYS_IN_MEMORY),
+            gate: Blocking::new(relay.policies.clone(), relay.settings.keys_in_memory as usize),
             reports: Arc::default(),
             spare: Vec::new(),
             claiming: Slot::empty(),
