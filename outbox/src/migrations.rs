@@ -13,5 +13,8 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration { version: 1, name: "outbox", sql: include_str!("../migrations/sqlite/0001_outbox.sql") },
         Migration { version: 2, name: "parked", sql: include_str!("../migrations/sqlite/0002_parked.sql") },
     ],
-    mysql: &[Migration { version: 1, name: "outbox", sql: include_str!("../migrations/mysql/0001_outbox.sql") }],
+    mysql: &[
+        Migration { version: 1, name: "outbox", sql: include_str!("../migrations/mysql/0001_outbox.sql") },
+        Migration { version: 2, name: "parked", sql: include_str!("../migrations/mysql/0002_parked.sql") },
+    ],
 };

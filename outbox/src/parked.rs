@@ -7,12 +7,13 @@
 
 use std::time::Duration;
 
-use leastlock_core::{Row, Statement, begin, commit};
-use sqlx::Pool;
+use leastlock_core::{Row, Statement, commit};
+use sqlx::{Connection, Pool};
 
 use crate::error::Error;
 use crate::event::EventId;
 use crate::parked::request::{By, Found, Locked, State, ask, find};
+use crate::relay::connection::Lent;
 use crate::sink::LoggedEvent;
 use crate::sql::OutboxSql;
 
@@ -235,7 +236,8 @@ impl<DB: OutboxSql> Parked<DB> {
     }
 
     async fn retry_event(&self, event: EventId, by: &By<'_>) -> Result<Asked, Error> {
-        let mut tx = begin(&self.pool).await.map_err(Error::database::<DB>)?;
+        let mut connection = Lent::holding(&self.pool).await?;
+        let mut tx = connection.begin_with(DB::BEGIN_WRITE).await.map_err(Error::database::<DB>)?;
         let (found, locked) = match Self::hold(&mut tx, event).await? {
             Ok(held) => held,
             Err(nothing) => return Ok(nothing),
@@ -248,12 +250,14 @@ impl<DB: OutboxSql> Parked<DB> {
         ask::<DB>(&mut tx, &found.queue, State::Retrying).await?;
         locked.audit::<DB>(&mut tx, by, "retry", Some(event), 1).await?;
         commit(tx).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
         Ok(Asked::Done { queues: 1 })
     }
 
     async fn ask_for(&self, queue: Queue, state: State, by: &By<'_>) -> Result<Asked, Error> {
         let queue = queue.to_string();
-        let mut tx = begin(&self.pool).await.map_err(Error::database::<DB>)?;
+        let mut connection = Lent::holding(&self.pool).await?;
+        let mut tx = connection.begin_with(DB::BEGIN_WRITE).await.map_err(Error::database::<DB>)?;
         let Some(locked) = Locked::lock::<DB>(&mut tx, &queue).await? else { return Ok(Asked::NotParked) };
         let action = match (locked.state, state) {
             (State::Parked, State::Retrying) => "retry",
@@ -263,23 +267,27 @@ impl<DB: OutboxSql> Parked<DB> {
         ask::<DB>(&mut tx, &queue, state).await?;
         locked.audit::<DB>(&mut tx, by, action, None, 1).await?;
         commit(tx).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
         Ok(Asked::Done { queues: 1 })
     }
 
     async fn retry_some(&self, topic: &str, by: &By<'_>) -> Result<u64, Error> {
-        let mut tx = begin(&self.pool).await.map_err(Error::database::<DB>)?;
+        let mut connection = Lent::holding(&self.pool).await?;
+        let mut tx = connection.begin_with(DB::BEGIN_WRITE).await.map_err(Error::database::<DB>)?;
         let some = Statement::new(DB::ASK_TOPIC).bind(topic).bind(QUEUES_A_TRANSACTION);
         let queues = some.execute::<DB>(&mut tx).await.map_err(Error::database::<DB>)?;
         if queues > 0 {
             let locked = Locked { state: State::Parked, topic: topic.to_owned(), key: None };
             locked.audit::<DB>(&mut tx, by, "retry", None, queues).await?;
             commit(tx).await.map_err(Error::database::<DB>)?;
+            connection.give_back();
         }
         Ok(queues)
     }
 
     async fn skip_event(&self, event: EventId, by: &By<'_>) -> Result<Asked, Error> {
-        let mut tx = begin(&self.pool).await.map_err(Error::database::<DB>)?;
+        let mut connection = Lent::holding(&self.pool).await?;
+        let mut tx = connection.begin_with(DB::BEGIN_WRITE).await.map_err(Error::database::<DB>)?;
         let (found, locked) = match Self::hold(&mut tx, event).await? {
             Ok(held) => held,
             Err(nothing) => return Ok(nothing),
@@ -294,6 +302,7 @@ impl<DB: OutboxSql> Parked<DB> {
         }
         locked.audit::<DB>(&mut tx, by, "skip", Some(event), 1).await?;
         commit(tx).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
         Ok(Asked::Done { queues: 1 })
     }
 

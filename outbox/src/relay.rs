@@ -17,7 +17,7 @@ use crate::sink::Sink;
 use crate::sql::OutboxSql;
 
 mod blocking;
-mod connection;
+pub(crate) mod connection;
 pub(crate) mod cursor;
 pub(crate) mod log;
 mod ownership;

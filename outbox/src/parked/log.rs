@@ -6,7 +6,7 @@ use leastlock_core::{Row, Statement};
 
 use crate::error::Error;
 use crate::event::EventId;
-use crate::parked::park::Park;
+use crate::parked::park::bounded;
 use crate::parked::queue::Queue;
 use crate::parked::request::{Locked, State};
 use crate::sink::LoggedEvent;
@@ -110,31 +110,6 @@ pub(crate) async fn head<DB: OutboxSql>(
     rows.iter().map(|row| LoggedEvent::from_row(row, shard, 0)).collect()
 }
 
-/// Parks events of shards that are still the caller's, in a transaction of the caller's; answers these shards, whose rows are locked
-/// to its end. What is published is to be noted in the same transaction.
-///
-/// Every shard that the note names is locked, in the order of their numbers, as a renewal does.
-pub(crate) async fn park<DB: OutboxSql>(
-    connection: &mut DB::Connection,
-    shards: &[(i64, i64, Vec<Park>)],
-) -> Result<Vec<i64>, sqlx::Error> {
-    let mut in_order: Vec<_> = shards.iter().collect();
-    in_order.sort_unstable_by_key(|(shard, ..)| *shard);
-    let mut own = Vec::with_capacity(shards.len());
-    for (shard, epoch, _) in &in_order {
-        let fence = Statement::new(DB::FENCE).bind(*shard).bind(*epoch);
-        if fence.fetch_optional::<DB>(connection).await?.is_some() {
-            own.push(*shard);
-        }
-    }
-    for (shard, _, parks) in in_order {
-        if own.contains(shard) && !parks.is_empty() {
-            DB::park(connection, *shard, parks).await?;
-        }
-    }
-    Ok(own)
-}
-
 /// The statements of [`ParkedLog::settle`], in a transaction that the caller commits if this answers `Some`.
 pub(crate) async fn settle<DB: OutboxSql>(
     connection: &mut DB::Connection,
@@ -156,9 +131,10 @@ pub(crate) async fn settle<DB: OutboxSql>(
         let state = Locked::lock::<DB>(connection, &queue).await?.map(|locked| locked.state);
         DB::forget(connection, shard, &tried.sent).await.map_err(database)?;
         if let Some((id, event, reason)) = &tried.refused {
+            let reason = bounded(reason);
             let aside = state == Some(State::Releasing);
             let from_now_on = if aside { Queue::of_event(*event).to_string() } else { queue.clone() };
-            let refused = Statement::new(DB::REFUSED).bind(reason).bind(&from_now_on).bind(shard).bind(*id);
+            let refused = Statement::new(DB::REFUSED).bind(&reason).bind(&from_now_on).bind(shard).bind(*id);
             refused.execute::<DB>(connection).await.map_err(database)?;
             if aside {
                 let alone = Statement::new(DB::ALONE).bind(shard).bind(*id);

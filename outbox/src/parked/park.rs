@@ -52,3 +52,12 @@ impl Cause {
         }
     }
 }
+
+/// What is kept of what a sink said: as much as every engine has room for.
+pub(crate) fn bounded(reason: &str) -> String {
+    const MAX_CHARS: usize = 1_000;
+    match reason.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => reason[..end].to_owned(),
+        None => reason.to_owned(),
+    }
+}

@@ -4,12 +4,12 @@ use std::future::Future;
 
 use leastlock_core::{Dialect, Row};
 
-use crate::parked::park::Park;
-
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
-mod postgres;
+pub(crate) mod postgres;
 #[cfg(feature = "sqlite")]
-mod sqlite;
+pub(crate) mod sqlite;
 
 /// An engine that keeps parked events.
 ///
@@ -17,6 +17,9 @@ mod sqlite;
 /// Whoever moves events of a queue holds the queue's row ([`LOCK`](Self::LOCK)), and who holds several took them in the order of
 /// their names. A relay holds its shard's row before that ([`FENCE`](Self::FENCE), or the note's own lock).
 pub trait ParkedSql: Dialect {
+    /// Has the server end a connection whose client has stopped, where beginning a transaction does not see to it. For a
+    /// connection that is closed afterwards.
+    const BOUND: Option<&'static str>;
     /// The queues of a shard's blocked keys: shard, limit.
     const BLOCKED: &'static str;
     /// A queue's events in order: queue, limit. Answers the columns of an event.
@@ -59,13 +62,6 @@ pub trait ParkedSql: Dialect {
         after: &str,
         limit: i64,
     ) -> impl Future<Output = Result<Vec<Row<Self>>, sqlx::Error>> + Send;
-
-    /// Parks events of a shard, in the transaction that notes them and after its lock on the shard's row.
-    fn park(
-        connection: &mut Self::Connection,
-        shard: i64,
-        parks: &[Park],
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Which of these queues are blocked keys.
     fn blocked_among(

@@ -14,11 +14,16 @@ use crate::sql::OutboxSql;
 /// A connection on loan from the pool. Unless it is given back it is closed when dropped, so that one in the middle of a
 /// statement is never handed out again, nor waited for: sqlx would ask it for an answer first, which may not come.
 #[derive(Debug)]
-pub(crate) struct Lent<DB: OutboxSql>(Option<PoolConnection<DB>>);
+pub(crate) struct Lent<DB: OutboxSql> {
+    connection: Option<PoolConnection<DB>>,
+    /// It has settings of its own, and is closed instead of given back.
+    spoilt: bool,
+}
 
 impl<DB: OutboxSql> Lent<DB> {
     pub(crate) async fn from(pool: &Pool<DB>) -> Result<Self, Error> {
-        Ok(Self(Some(pool.acquire().await.map_err(Error::database::<DB>)?)))
+        let connection = Some(pool.acquire().await.map_err(Error::database::<DB>)?);
+        Ok(Self { connection, spoilt: false })
     }
 
     /// One with the settings for reading, where the engine has some; such a one is never given back.
@@ -30,9 +35,22 @@ impl<DB: OutboxSql> Lent<DB> {
         Ok(connection)
     }
 
+    /// One for a transaction that holds locks from one message to the next. A client that stops in it must not hold them for
+    /// long: the server sees to that. Where that takes a setting of the connection, it is never given back.
+    pub(crate) async fn holding(pool: &Pool<DB>) -> Result<Self, Error> {
+        let mut connection = Self::from(pool).await?;
+        if let Some(bound) = DB::BOUND {
+            Statement::new(bound).execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
+            connection.spoilt = true;
+        }
+        Ok(connection)
+    }
+
     /// Back to the pool, once it has answered.
     pub(crate) fn give_back(mut self) {
-        drop(self.0.take());
+        if !self.spoilt {
+            drop(self.connection.take());
+        }
     }
 }
 
@@ -40,20 +58,20 @@ impl<DB: OutboxSql> Deref for Lent<DB> {
     type Target = DB::Connection;
 
     fn deref(&self) -> &DB::Connection {
-        self.0.as_ref().unwrap_or_else(|| unreachable!("it is taken only where the value ends"))
+        self.connection.as_ref().unwrap_or_else(|| unreachable!("it is taken only where the value ends"))
     }
 }
 
 impl<DB: OutboxSql> DerefMut for Lent<DB> {
     fn deref_mut(&mut self) -> &mut DB::Connection {
-        self.0.as_mut().unwrap_or_else(|| unreachable!("it is taken only where the value ends"))
+        self.connection.as_mut().unwrap_or_else(|| unreachable!("it is taken only where the value ends"))
     }
 }
 
 impl<DB: OutboxSql> Drop for Lent<DB> {
     fn drop(&mut self) {
         // SQLite always answers, and a database in memory would end with its connection.
-        if let (Some(connection), false) = (&mut self.0, DB::ENGINE == Engine::Sqlite) {
+        if let (Some(connection), false) = (&mut self.connection, DB::ENGINE == Engine::Sqlite) {
             connection.close_on_drop();
         }
     }

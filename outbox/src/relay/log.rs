@@ -110,29 +110,10 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
 
     async fn note(&self, notes: &[Note]) -> Result<Vec<i64>, Error> {
         let mut connection = Lent::from(&self.pool).await?;
-        let own = if notes.iter().all(|note| note.parked.is_empty()) {
-            DB::note(&mut connection, notes).await
-        } else {
-            note_and_park::<DB>(&mut connection, notes).await
-        };
-        let own = own.map_err(Error::database::<DB>)?;
+        let own = DB::note(&mut connection, notes).await.map_err(Error::database::<DB>)?;
         connection.give_back();
         Ok(own)
     }
-}
-
-/// Parks what is not sent, and notes what was published, in one transaction.
-async fn note_and_park<DB: OutboxSql>(
-    connection: &mut DB::Connection,
-    notes: &[Note],
-) -> Result<Vec<i64>, sqlx::Error> {
-    let parks = notes.iter().map(|note| (note.cursor.shard, note.cursor.epoch, note.to_park()));
-    let mut tx = connection.begin_with(DB::BEGIN_WRITE).await?;
-    let own = parked::park::<DB>(&mut tx, &parks.collect::<Vec<_>>()).await?;
-    let own_notes: Vec<Note> = notes.iter().filter(|note| own.contains(&note.cursor.shard)).cloned().collect();
-    let own = DB::note(&mut tx, &own_notes).await?;
-    commit(tx).await?;
-    Ok(own)
 }
 
 impl<DB: OutboxSql> ParkedLog for SqlLog<DB> {
@@ -165,18 +146,14 @@ impl<DB: OutboxSql> ParkedLog for SqlLog<DB> {
     }
 
     async fn settle(&self, shard: i64, epoch: i64, tried: &[Tried]) -> Result<Option<Vec<Queue>>, Error> {
-        let mut connection = Lent::from(&self.pool).await?;
-        let gone = {
-            let begun = connection.begin_with(DB::BEGIN_WRITE).await;
-            let mut tx = begun.map_err(Error::database::<DB>)?;
-            let gone = parked::settle::<DB>(&mut tx, shard, epoch, tried).await?;
-            if gone.is_some() {
-                commit(tx).await.map_err(Error::database::<DB>)?;
-            } else {
-                tx.rollback().await.map_err(Error::database::<DB>)?;
-            }
-            gone
-        };
+        let mut connection = Lent::holding(&self.pool).await?;
+        let mut tx = connection.begin_with(DB::BEGIN_WRITE).await.map_err(Error::database::<DB>)?;
+        let gone = parked::settle::<DB>(&mut tx, shard, epoch, tried).await?;
+        if gone.is_some() {
+            commit(tx).await.map_err(Error::database::<DB>)?;
+        } else {
+            tx.rollback().await.map_err(Error::database::<DB>)?;
+        }
         connection.give_back();
         Ok(gone)
     }

@@ -11,11 +11,11 @@
 //! `published` moves over an event once it and all before it are settled (published, or to be parked), so nothing
 //! that has no answer is ever noted, in whatever order the answers come.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cursor::{Cursor, Note, Page, ReadFrom};
+use crate::parked::park::bounded;
 use crate::parked::{Cause, Park, Queue};
 use crate::sink::{LoggedEvent, Refusal, Report, SendError};
 use lane::Lane;
@@ -70,10 +70,12 @@ impl Parked {
     /// As it is written. What overtook it is told to whoever looks at it.
     pub(crate) fn to_park(&self) -> Park {
         let mut cause = self.cause.clone();
-        if let (Cause::Refused { reason } | Cause::Alone { reason }, [first, others @ ..]) =
-            (&mut cause, &self.overtaken_by[..])
-        {
-            let _ = write!(reason, " (overtaken by event {first} of its key and {} more)", others.len());
+        if let Cause::Refused { reason } | Cause::Alone { reason } = &mut cause {
+            *reason = bounded(reason);
+            if let [first, others @ ..] = &self.overtaken_by[..] {
+                let overtaken = format!("overtaken by event {first} of its key and {} more: {reason}", others.len());
+                *reason = bounded(&overtaken);
+            }
         }
         Park { id: self.event.id, queue: self.queue(), cause }
     }

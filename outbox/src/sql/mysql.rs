@@ -25,6 +25,8 @@ const RENEW_FOR: &str = include_str!("../../sql/mysql/renew_for.sql");
 const RENEW: &str = include_str!("../../sql/mysql/renew.sql");
 const NOTE_FOR: &str = include_str!("../../sql/mysql/note_for.sql");
 const NOTE: &str = include_str!("../../sql/mysql/note.sql");
+const PARK_FOR: &str = include_str!("../../sql/mysql/park_for.sql");
+const PARK_AND_NOTE: &str = include_str!("../../sql/mysql/park_note.sql");
 
 /// What one statement may carry of events, so that it stays far below `max_allowed_packet` (16 MiB by default) unless a single
 /// event does not.
@@ -96,8 +98,24 @@ impl OutboxSql for MySql {
         published.sort_unstable();
         let published = json!(published).to_string();
         Statement::new(NOTE_FOR).bind(&published).execute::<Self>(&mut *connection).await?;
-        shards(connection, NOTE).await
+        let parked: Vec<_> = notes.iter().flat_map(to_park).collect();
+        if parked.is_empty() {
+            return shards(connection, NOTE).await;
+        }
+        let parked = json!(parked).to_string();
+        Statement::new(PARK_FOR).bind(&parked).execute::<Self>(&mut *connection).await?;
+        shards(connection, PARK_AND_NOTE).await
     }
+}
+
+/// The events of a note that are to be parked, as `park_note.sql` reads them.
+fn to_park(note: &Note) -> Vec<serde_json::Value> {
+    let (shard, epoch) = (note.cursor.shard, note.cursor.epoch);
+    let parks = note.to_park().into_iter().map(|park| {
+        let (blocks, refused) = (i64::from(park.cause.blocks()), i64::from(park.cause.is_refusal()));
+        json!([shard, epoch, park.id, park.queue.to_string(), blocks, refused, park.cause.reason()])
+    });
+    parks.collect()
 }
 
 /// The shards that a message of several statements answers with. After an error the connection must not be used again: the

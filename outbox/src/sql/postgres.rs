@@ -1,12 +1,13 @@
 //! The statements for PostgreSQL.
 
-use leastlock_core::{Row, Statement};
-use sqlx::Postgres;
+use leastlock_core::{Dialect, Row, Statement, commit};
+use sqlx::{Connection, Postgres};
 
 use super::OutboxSql;
 use crate::error::Error;
 use crate::event::Event;
 use crate::headers::hex;
+use crate::parked::sql::postgres::park;
 use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom, newest_transaction};
 use crate::sink::LoggedEvent;
 
@@ -90,20 +91,34 @@ impl OutboxSql for Postgres {
     }
 
     async fn note(connection: &mut Self::Connection, notes: &[Note]) -> Result<Vec<i64>, sqlx::Error> {
-        let cursors = || notes.iter().map(|note| &note.cursor);
-        let shards: Vec<i64> = cursors().map(|cursor| cursor.shard).collect();
-        let epochs: Vec<i64> = cursors().map(|cursor| cursor.epoch).collect();
-        let dones: Vec<String> = cursors().map(|cursor| cursor.position.done.clone()).collect();
-        let targets: Vec<String> = cursors().map(|cursor| cursor.position.target.clone().unwrap_or_default()).collect();
-        let last_ids: Vec<i64> = cursors().map(|cursor| cursor.position.last_id).collect();
-        let note = Statement::new(NOTE)
-            .bind(shards.as_slice())
-            .bind(epochs.as_slice())
-            .bind(dones.as_slice())
-            .bind(targets.as_slice())
-            .bind(last_ids.as_slice());
-        note.fetch_all::<Self>(connection).await?.iter().map(|row| row.int(0)).collect()
+        if notes.iter().all(|note| note.parked.is_empty()) {
+            return note_positions(connection, notes).await;
+        }
+        let mut tx = connection.begin_with(Self::BEGIN_WRITE).await?;
+        let own = note_positions(&mut tx, notes).await?;
+        for note in notes.iter().filter(|note| !note.parked.is_empty() && own.contains(&note.cursor.shard)) {
+            park(&mut tx, note.cursor.shard, &note.to_park()).await?;
+        }
+        commit(tx).await?;
+        Ok(own)
     }
+}
+
+/// Moves the positions of shards that are still the caller's, in the order of their numbers; answers these shards.
+async fn note_positions(connection: &mut sqlx::PgConnection, notes: &[Note]) -> Result<Vec<i64>, sqlx::Error> {
+    let cursors = || notes.iter().map(|note| &note.cursor);
+    let shards: Vec<i64> = cursors().map(|cursor| cursor.shard).collect();
+    let epochs: Vec<i64> = cursors().map(|cursor| cursor.epoch).collect();
+    let dones: Vec<String> = cursors().map(|cursor| cursor.position.done.clone()).collect();
+    let targets: Vec<String> = cursors().map(|cursor| cursor.position.target.clone().unwrap_or_default()).collect();
+    let last_ids: Vec<i64> = cursors().map(|cursor| cursor.position.last_id).collect();
+    let note = Statement::new(NOTE)
+        .bind(shards.as_slice())
+        .bind(epochs.as_slice())
+        .bind(dones.as_slice())
+        .bind(targets.as_slice())
+        .bind(last_ids.as_slice());
+    note.fetch_all::<Postgres>(connection).await?.iter().map(|row| row.int(0)).collect()
 }
 
 /// Bytes as an array of texts carries them: PostgreSQL's own notation, and nothing for none.

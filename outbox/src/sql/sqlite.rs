@@ -1,12 +1,13 @@
 //! The statements for SQLite.
 
-use leastlock_core::Statement;
-use sqlx::Sqlite;
+use leastlock_core::{Dialect, Statement, commit};
+use sqlx::{Connection, Sqlite};
 
 use super::OutboxSql;
 use crate::error::Error;
 use crate::event::Event;
 use crate::outbox::append_one;
+use crate::parked::sql::sqlite::park;
 use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom};
 use crate::sink::LoggedEvent;
 
@@ -76,14 +77,28 @@ impl OutboxSql for Sqlite {
     }
 
     async fn note(connection: &mut Self::Connection, notes: &[Note]) -> Result<Vec<i64>, sqlx::Error> {
-        let mut own = Vec::with_capacity(notes.len());
-        // There is one shard, so this is one statement.
-        for Note { cursor, .. } in notes {
-            let note = Statement::new(NOTE).bind(cursor.shard).bind(cursor.epoch).bind(cursor.position.last_id);
-            if note.execute::<Self>(&mut *connection).await? == 1 {
-                own.push(cursor.shard);
-            }
+        if notes.iter().all(|note| note.parked.is_empty()) {
+            return note_positions(connection, notes).await;
         }
+        let mut tx = connection.begin_with(Self::BEGIN_WRITE).await?;
+        let own = note_positions(&mut tx, notes).await?;
+        for note in notes.iter().filter(|note| !note.parked.is_empty() && own.contains(&note.cursor.shard)) {
+            park(&mut tx, note.cursor.shard, &note.to_park()).await?;
+        }
+        commit(tx).await?;
         Ok(own)
     }
+}
+
+/// Moves the position of the one shard, if it is still the caller's; answers it.
+async fn note_positions(connection: &mut sqlx::SqliteConnection, notes: &[Note]) -> Result<Vec<i64>, sqlx::Error> {
+    let mut own = Vec::with_capacity(notes.len());
+    // There is one shard, so this is one statement.
+    for Note { cursor, .. } in notes {
+        let note = Statement::new(NOTE).bind(cursor.shard).bind(cursor.epoch).bind(cursor.position.last_id);
+        if note.execute::<Sqlite>(&mut *connection).await? == 1 {
+            own.push(cursor.shard);
+        }
+    }
+    Ok(own)
 }

@@ -13,6 +13,7 @@ const AMONG: &str = include_str!("../../../sql/postgres/park_among.sql");
 const SENT: &str = include_str!("../../../sql/postgres/park_sent.sql");
 
 impl ParkedSql for Postgres {
+    const BOUND: Option<&'static str> = None;
     const BLOCKED: &'static str = include_str!("../../../sql/postgres/park_blocked.sql");
     const HEAD: &'static str = include_str!("../../../sql/postgres/park_head.sql");
     const FENCE: &'static str = include_str!("../../../sql/postgres/park_fence.sql");
@@ -40,19 +41,6 @@ impl ParkedSql for Postgres {
         Statement::new(ASKED).bind(shards).bind(after).bind(limit).fetch_all::<Self>(connection).await
     }
 
-    async fn park(connection: &mut Self::Connection, shard: i64, parks: &[Park]) -> Result<(), sqlx::Error> {
-        let shards = vec![shard; parks.len()];
-        let ids: Vec<i64> = parks.iter().map(|park| park.id).collect();
-        let queues: Vec<String> = parks.iter().map(|park| park.queue.to_string()).collect();
-        let blocks: Vec<i64> = parks.iter().map(|park| i64::from(park.cause.blocks())).collect();
-        let refused: Vec<i64> = parks.iter().map(|park| i64::from(park.cause.is_refusal())).collect();
-        let reasons: Vec<String> = parks.iter().map(|park| park.cause.reason().to_owned()).collect();
-        let queue = Statement::new(QUEUES).bind(&shards[..]).bind(&ids[..]).bind(&queues[..]);
-        queue.bind(&blocks[..]).bind(&refused[..]).execute::<Self>(&mut *connection).await?;
-        let events = Statement::new(EVENTS).bind(&shards[..]).bind(&ids[..]).bind(&queues[..]);
-        events.bind(&refused[..]).bind(&reasons[..]).execute::<Self>(connection).await.map(drop)
-    }
-
     async fn blocked_among(connection: &mut Self::Connection, queues: &[String]) -> Result<Vec<String>, sqlx::Error> {
         let rows = Statement::new(AMONG).bind(queues).fetch_all::<Self>(connection).await?;
         rows.iter().map(|row| row.text(0)).collect()
@@ -61,4 +49,18 @@ impl ParkedSql for Postgres {
     async fn forget(connection: &mut Self::Connection, shard: i64, ids: &[i64]) -> Result<u64, sqlx::Error> {
         Statement::new(SENT).bind(shard).bind(ids).execute::<Self>(connection).await
     }
+}
+
+/// Parks events of a shard, in the transaction that notes them and after its lock on the shard's row.
+pub(crate) async fn park(connection: &mut sqlx::PgConnection, shard: i64, parks: &[Park]) -> Result<(), sqlx::Error> {
+    let shards = vec![shard; parks.len()];
+    let ids: Vec<i64> = parks.iter().map(|park| park.id).collect();
+    let queues: Vec<String> = parks.iter().map(|park| park.queue.to_string()).collect();
+    let blocks: Vec<i64> = parks.iter().map(|park| i64::from(park.cause.blocks())).collect();
+    let refused: Vec<i64> = parks.iter().map(|park| i64::from(park.cause.is_refusal())).collect();
+    let reasons: Vec<String> = parks.iter().map(|park| park.cause.reason().to_owned()).collect();
+    let queue = Statement::new(QUEUES).bind(&shards[..]).bind(&ids[..]).bind(&queues[..]);
+    queue.bind(&blocks[..]).bind(&refused[..]).execute::<Postgres>(&mut *connection).await?;
+    let events = Statement::new(EVENTS).bind(&shards[..]).bind(&ids[..]).bind(&queues[..]);
+    events.bind(&refused[..]).bind(&reasons[..]).execute::<Postgres>(connection).await.map(drop)
 }

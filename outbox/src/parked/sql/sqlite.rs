@@ -13,6 +13,7 @@ const AMONG: &str = include_str!("../../../sql/sqlite/park_among.sql");
 const SENT: &str = include_str!("../../../sql/sqlite/park_sent.sql");
 
 impl ParkedSql for Sqlite {
+    const BOUND: Option<&'static str> = None;
     const BLOCKED: &'static str = include_str!("../../../sql/sqlite/park_blocked.sql");
     const HEAD: &'static str = include_str!("../../../sql/sqlite/park_head.sql");
     const FENCE: &'static str = include_str!("../../../sql/sqlite/park_fence.sql");
@@ -40,18 +41,6 @@ impl ParkedSql for Sqlite {
         Statement::new(ASKED).bind(after).bind(limit).fetch_all::<Self>(connection).await
     }
 
-    async fn park(connection: &mut Self::Connection, shard: i64, parks: &[Park]) -> Result<(), sqlx::Error> {
-        for park in parks {
-            let (queue, refused) = (park.queue.to_string(), i64::from(park.cause.is_refusal()));
-            let blocks = i64::from(park.cause.blocks());
-            let stand = Statement::new(QUEUE).bind(shard).bind(park.id).bind(&queue).bind(blocks).bind(refused);
-            stand.execute::<Self>(&mut *connection).await?;
-            let event = Statement::new(EVENT).bind(shard).bind(park.id).bind(&queue).bind(refused);
-            event.bind(park.cause.reason()).execute::<Self>(&mut *connection).await?;
-        }
-        Ok(())
-    }
-
     async fn blocked_among(connection: &mut Self::Connection, queues: &[String]) -> Result<Vec<String>, sqlx::Error> {
         let mut blocked = Vec::new();
         for queue in queues {
@@ -68,4 +57,21 @@ impl ParkedSql for Sqlite {
         }
         Ok(forgotten)
     }
+}
+
+/// Parks events of a shard, in the transaction that notes them and after its lock on the shard's row.
+pub(crate) async fn park(
+    connection: &mut sqlx::SqliteConnection,
+    shard: i64,
+    parks: &[Park],
+) -> Result<(), sqlx::Error> {
+    for park in parks {
+        let (queue, refused) = (park.queue.to_string(), i64::from(park.cause.is_refusal()));
+        let blocks = i64::from(park.cause.blocks());
+        let stand = Statement::new(QUEUE).bind(shard).bind(park.id).bind(&queue).bind(blocks).bind(refused);
+        stand.execute::<Sqlite>(&mut *connection).await?;
+        let event = Statement::new(EVENT).bind(shard).bind(park.id).bind(&queue).bind(refused);
+        event.bind(park.cause.reason()).execute::<Sqlite>(&mut *connection).await?;
+    }
+    Ok(())
 }

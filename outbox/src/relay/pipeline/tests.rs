@@ -55,15 +55,15 @@ struct BlockKeys {
 impl Gate for BlockKeys {
     fn fate(&mut self, event: &LoggedEvent, refused: Option<&str>) -> Fate {
         let key = event.key.clone().unwrap_or_default();
-        if let Some(reason) = refused {
-            self.blocked.insert(key, event.shard);
-            return Fate::Park(reason.to_owned());
+        if self.durable.contains(&key) || self.blocked.contains_key(&key) {
+            return Fate::Park(Cause::Behind);
         }
-        let blocked = self.durable.contains(&key) || self.blocked.contains_key(&key);
-        if blocked { Fate::Park("behind a parked event".into()) } else { Fate::Send }
+        let Some(reason) = refused else { return Fate::Send };
+        self.blocked.insert(key, event.shard);
+        Fate::Park(Cause::Refused { reason: reason.to_owned() })
     }
 
-    fn rewound(&mut self, shard: i64) {
+    fn rewound(&mut self, shard: i64, _kept: &[i64]) {
         self.blocked.retain(|_, of| *of != shard);
     }
 }
@@ -112,7 +112,7 @@ impl World {
     fn own(&mut self, shard: i64) {
         let epoch = self.epochs.entry(shard).and_modify(|epoch| *epoch += 1).or_insert(1);
         let position = Position { done: String::new(), target: None, last_id: self.position[&shard] };
-        self.gate.rewound(shard);
+        self.gate.rewound(shard, &[]);
         self.sent.remove(&shard);
         self.pipeline.own(vec![Cursor { shard, epoch: *epoch, position }]);
     }
