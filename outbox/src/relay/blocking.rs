@@ -65,6 +65,9 @@ struct Keys {
     whole: bool,
     /// What was decided and is in no note yet, by the event's number in the shard.
     unwritten: HashMap<i64, Unwritten>,
+    /// The first event that a key is blocked by, where it is in no note yet. An earlier one of the key, which was refused among others
+    /// and is to be sent again, is not behind it.
+    since: HashMap<Queue, i64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +91,7 @@ impl Blocking {
     pub(crate) fn own(&mut self, shard: i64, blocked: Vec<Queue>) {
         let whole = blocked.len() <= self.in_memory;
         let blocked = if whole { blocked.into_iter().collect() } else { HashSet::new() };
-        self.shards.insert(shard, Keys { blocked, whole, unwritten: HashMap::new() });
+        self.shards.insert(shard, Keys { blocked, whole, ..Keys::default() });
     }
 
     /// Forgets every shard but these.
@@ -116,7 +119,7 @@ impl Blocking {
     fn decide(&mut self, event: &LoggedEvent, refused: Option<&str>) -> Fate {
         let keys = self.shards.entry(event.shard).or_default();
         let queue = if refused.is_some() || !keys.blocked.is_empty() { queue_of(event) } else { None };
-        if let Some(queue) = queue.filter(|queue| keys.blocked.contains(queue)) {
+        if let Some(queue) = queue.filter(|queue| keys.is_behind(*queue, event.id)) {
             keys.unwritten.insert(event.id, Unwritten { queue, began: false });
             return Fate::Park(Cause::Behind);
         }
@@ -125,6 +128,7 @@ impl Blocking {
             (OnRefusal::Halt, _) => Fate::Stop(reason.to_owned()),
             (OnRefusal::BlockKey, Some(queue)) => {
                 keys.blocked.insert(queue);
+                keys.since.insert(queue, event.id);
                 keys.unwritten.insert(event.id, Unwritten { queue, began: true });
                 Fate::Park(Cause::Refused { reason: reason.to_owned() })
             }
@@ -138,7 +142,9 @@ impl Blocking {
     pub(crate) fn noted(&mut self, shard: i64, parked: impl IntoIterator<Item = i64>) {
         let Some(keys) = self.shards.get_mut(&shard) else { return };
         for id in parked {
-            keys.unwritten.remove(&id);
+            if let Some(Unwritten { queue, began: true }) = keys.unwritten.remove(&id) {
+                keys.since.remove(&queue);
+            }
         }
         if keys.whole && keys.blocked.len() > self.in_memory {
             keys.whole = false;
@@ -168,11 +174,25 @@ impl Gate for Blocking {
 
     fn rewound(&mut self, shard: i64, kept: &[i64]) {
         let Some(keys) = self.shards.get_mut(&shard) else { return };
-        for (_, void) in keys.unwritten.extract_if(|id, _| !kept.contains(id)) {
-            if void.began {
-                keys.blocked.remove(&void.queue);
+        let void: Vec<Unwritten> =
+            keys.unwritten.extract_if(|id, _| !kept.contains(id)).map(|(_, unwritten)| unwritten).collect();
+        for Unwritten { queue, .. } in void.iter().filter(|void| void.began) {
+            let first = keys.unwritten.iter().filter(|(_, kept)| kept.queue == *queue).map(|(id, _)| *id).min();
+            match first {
+                Some(first) => drop(keys.since.insert(*queue, first)),
+                None => {
+                    keys.since.remove(queue);
+                    keys.blocked.remove(queue);
+                }
             }
         }
+    }
+}
+
+impl Keys {
+    /// Whether an event of a key comes behind one that is parked.
+    fn is_behind(&self, queue: Queue, id: i64) -> bool {
+        self.blocked.contains(&queue) && self.since.get(&queue).is_none_or(|since| *since < id)
     }
 }
 

@@ -574,3 +574,28 @@ fn policies_decide_by_topic_and_an_event_without_a_key_is_parked_alone() {
     assert_eq!(blocking.fate(&of_topic("t", 7), None), Fate::Park(Cause::Behind));
     assert_eq!(blocking.fate(&LoggedEvent { key: None, ..of_topic("t", 8) }, None), Fate::Send);
 }
+
+/// A later event of its key was refused beforehand, while this one was on its way and was refused among others.
+#[test]
+fn event_that_is_sent_again_is_not_behind_a_later_one_of_its_key() {
+    let mut blocking = Blocking::new(Policies::default(), 10);
+    blocking.own(SHARD, Vec::new());
+    let mut world = World::<Product>::new();
+    world.append(1, true);
+    let event = |id| LoggedEvent { id, ..world.log[0].clone() };
+    let refused = Fate::Park(Cause::Refused { reason: "bad".into() });
+    assert_eq!(blocking.fate(&event(6), Some("bad")), refused);
+    assert_eq!(blocking.fate(&event(7), None), Fate::Park(Cause::Behind));
+    assert_eq!(blocking.fate(&event(3), None), Fate::Send);
+    assert_eq!(blocking.fate(&event(3), Some("bad")), refused);
+    assert_eq!(blocking.fate(&event(4), None), Fate::Park(Cause::Behind));
+    // The sink forgets all but the first.
+    blocking.rewound(SHARD, &[3]);
+    assert_eq!(blocking.fate(&event(6), None), Fate::Park(Cause::Behind));
+    blocking.noted(SHARD, [3, 6]);
+    assert_eq!(blocking.fate(&event(8), None), Fate::Park(Cause::Behind));
+    blocking.noted(SHARD, [8]);
+    blocking.opened(SHARD, Queue::of_key("t", &[1]));
+    assert_eq!(blocking.fate(&event(9), None), Fate::Send);
+    blocking.rewound(SHARD, &[]);
+}

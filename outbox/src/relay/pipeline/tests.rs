@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::event::EventId;
 use crate::headers::Headers;
+use crate::relay::blocking::{Blocking, Policies};
 use crate::relay::cursor::Position;
 
 const SHARDS: i64 = 3;
@@ -45,33 +46,12 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Parks what is refused, and what comes behind it in its key.
-#[derive(Debug, Default)]
-struct BlockKeys {
-    durable: BTreeSet<Vec<u8>>,
-    blocked: BTreeMap<Vec<u8>, i64>,
-}
-
-impl Gate for BlockKeys {
-    fn fate(&mut self, event: &LoggedEvent, refused: Option<&str>) -> Fate {
-        let key = event.key.clone().unwrap_or_default();
-        if self.durable.contains(&key) || self.blocked.contains_key(&key) {
-            return Fate::Park(Cause::Behind);
-        }
-        let Some(reason) = refused else { return Fate::Send };
-        self.blocked.insert(key, event.shard);
-        Fate::Park(Cause::Refused { reason: reason.to_owned() })
-    }
-
-    fn rewound(&mut self, shard: i64, _kept: &[i64]) {
-        self.blocked.retain(|_, of| *of != shard);
-    }
-}
-
 /// A log, a sink, and what each has seen.
 struct World {
     pipeline: Pipeline,
-    gate: BlockKeys,
+    gate: Blocking,
+    /// Keys that the tables say are blocked.
+    blocked: BTreeSet<(i64, Queue)>,
     positions: bool,
     /// Lane, number, event, and whether it was sent again alone.
     reports_for: Vec<(u64, u64, LoggedEvent, bool)>,
@@ -92,7 +72,8 @@ impl World {
     fn new(positions: bool, poison: BTreeSet<(i64, i64)>) -> Self {
         let mut world = Self {
             pipeline: Pipeline::new(LIMITS, positions),
-            gate: BlockKeys::default(),
+            gate: Blocking::new(Policies::default(), 1_000),
+            blocked: BTreeSet::new(),
             positions,
             reports_for: Vec::new(),
             position: (0..SHARDS).map(|shard| (shard, 0)).collect(),
@@ -112,7 +93,8 @@ impl World {
     fn own(&mut self, shard: i64) {
         let epoch = self.epochs.entry(shard).and_modify(|epoch| *epoch += 1).or_insert(1);
         let position = Position { done: String::new(), target: None, last_id: self.position[&shard] };
-        self.gate.rewound(shard, &[]);
+        let of_shard = self.blocked.iter().filter(|(of, _)| *of == shard).map(|(_, queue)| *queue);
+        self.gate.own(shard, of_shard.collect());
         self.sent.remove(&shard);
         self.pipeline.own(vec![Cursor { shard, epoch: *epoch, position }]);
     }
@@ -202,8 +184,9 @@ impl World {
             own.push(shard);
             for park in &note.parked {
                 assert!(self.parked.insert((shard, park.event.id)), "parked twice: {park:?}");
-                self.gate.durable.insert(park.event.key.clone().unwrap());
+                self.blocked.insert((shard, park.queue()));
             }
+            self.gate.noted(shard, note.parked.iter().map(|park| park.event.id));
             let settled: Vec<i64> = match self.positions {
                 true => (self.position[&shard] + 1..=note.cursor.position.last_id).collect(),
                 false => note.published.clone(),
