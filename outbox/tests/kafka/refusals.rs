@@ -1,6 +1,6 @@
 //! Events that can never be sent, on the real broker.
 
-use leastlock_outbox::{Error, Event, MIGRATIONS, Outbox, OutboxSql, Relay};
+use leastlock_outbox::{Error, Event, MIGRATIONS, OnRefusal, Outbox, OutboxSql, Relay};
 use leastlock_testkit::broker::Broker;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use rdkafka::ClientConfig;
@@ -30,7 +30,7 @@ async fn stops_at<DB: TestEngine + OutboxSql>(
     let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
     outbox.append_all(&mut tx, &events).await.unwrap();
     tx.commit().await.unwrap();
-    let relay = Relay::builder(&database.pool, sink(broker)).build().unwrap();
+    let relay = Relay::builder(&database.pool, sink(broker)).on_refusal(OnRefusal::Halt).build().unwrap();
     let stopped = tokio::time::timeout(PATIENCE, relay.run(CancellationToken::new())).await.expect("it stops");
     let Err(Error::Refused { source, .. }) = stopped else { panic!("{stopped:?}") };
     let landed = broker.read_all(topic, PATIENCE).await;
@@ -105,7 +105,8 @@ pub(crate) async fn b7_event_refused_among_others_is_told_from_the_innocent<DB: 
     let database = database.with(&MIGRATIONS).await;
     let outbox = Outbox::open(&database.pool).await.unwrap();
     let topic = broker.topic(1).await;
-    let relay = Relay::builder(&database.pool, sink(&broker)).woken_by(outbox.wake()).build().unwrap();
+    let relay = Relay::builder(&database.pool, sink(&broker)).woken_by(outbox.wake());
+    let relay = relay.on_refusal(OnRefusal::Halt).build().unwrap();
     let stats = relay.stats();
     let running = tokio::spawn(relay.run(CancellationToken::new()));
     let append = async |events: Vec<Event>| {
