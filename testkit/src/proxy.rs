@@ -37,12 +37,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use conversation::Protocol;
 use faults::{Faults, Lost, Rule};
+use kafka::Advertised;
 use link::Open;
 
 pub use server::Proxied;
 
 mod conversation;
 mod faults;
+mod kafka;
 mod link;
 pub mod mysql;
 pub mod postgres;
@@ -73,15 +75,15 @@ impl FaultProxy {
     /// # Panics
     /// When it cannot listen.
     pub async fn start(upstream: SocketAddr) -> Self {
-        Self::reading(Protocol::Postgres, upstream).await
+        Self::reading(|_| Protocol::Postgres, upstream).await
     }
 
-    async fn reading(protocol: Protocol, upstream: SocketAddr) -> Self {
+    async fn reading(protocol: impl FnOnce(SocketAddr) -> Protocol, upstream: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("loopback has a free port");
         let address = listener.local_addr().expect("a listener has an address");
         let faults = Arc::new(Faults::new());
         let accepting = CancellationToken::new();
-        let accept = accept(listener, upstream, protocol, Arc::clone(&faults));
+        let accept = accept(listener, upstream, protocol(address), Arc::clone(&faults));
         let ended = accepting.clone();
         tokio::spawn(async move { ended.run_until_cancelled(accept).await });
         Self { address, faults, _accepting: accepting.drop_guard() }
@@ -104,7 +106,17 @@ impl FaultProxy {
     pub async fn to_mysql(url: &str) -> Self {
         let options = MySqlConnectOptions::from_str(url).expect("a MySQL URL");
         let mut found = lookup_host((options.get_host(), options.get_port())).await.expect("the host has an address");
-        Self::reading(Protocol::MySql, found.next().expect("the host has an address")).await
+        Self::reading(|_| Protocol::MySql, found.next().expect("the host has an address")).await
+    }
+
+    /// A proxy to a Kafka cluster of one broker: clients whose `bootstrap.servers` is the proxy's address go on using it, though
+    /// the broker tells them its own.
+    ///
+    /// # Panics
+    /// When `bootstrap` is not the address of a broker.
+    pub async fn to_kafka(bootstrap: &str) -> Self {
+        let broker = bootstrap.parse().expect("host and port");
+        Self::reading(|proxy| Protocol::Kafka(Advertised { broker, proxy }), broker).await
     }
 
     /// Where the proxy listens.

@@ -1,5 +1,6 @@
 //! What is read along of a connection, whatever its protocol is.
 
+use super::kafka::Advertised;
 use super::{mysql, postgres};
 
 /// What the proxy takes a connection to speak.
@@ -7,6 +8,7 @@ use super::{mysql, postgres};
 pub(super) enum Protocol {
     Postgres,
     MySql,
+    Kafka(Advertised),
 }
 
 /// What is known of one connection. Anything that is not its protocol in the clear is passed and never matched.
@@ -14,6 +16,7 @@ pub(super) enum Protocol {
 pub(super) enum Conversation {
     Postgres(postgres::Conversation),
     MySql(mysql::Conversation),
+    Kafka(Advertised),
 }
 
 /// What the server's bytes mean while an answer is being lost.
@@ -30,6 +33,7 @@ impl Conversation {
         match protocol {
             Protocol::Postgres => Self::Postgres(postgres::Conversation::default()),
             Protocol::MySql => Self::MySql(mysql::Conversation::default()),
+            Protocol::Kafka(advertised) => Self::Kafka(advertised),
         }
     }
 
@@ -38,14 +42,19 @@ impl Conversation {
         match self {
             Self::Postgres(conversation) => conversation.client_sends(bytes, matches),
             Self::MySql(conversation) => conversation.client_sends(bytes, matches),
+            Self::Kafka(_) => false,
         }
     }
 
-    /// Reads what the server sends.
-    pub(super) fn server_sends(&mut self, bytes: &[u8]) -> Answer {
+    /// Reads what the server sends, and changes what would lead the client round the proxy.
+    pub(super) fn server_sends(&mut self, bytes: &mut [u8]) -> Answer {
         match self {
             Self::Postgres(conversation) => conversation.server_sends(bytes),
             Self::MySql(conversation) => conversation.server_sends(bytes),
+            Self::Kafka(advertised) => {
+                advertised.exchange(bytes);
+                Answer { earlier: bytes.len(), complete: false }
+            }
         }
     }
 }

@@ -134,7 +134,7 @@ impl Link {
             if length == 0 {
                 return client.shutdown().await;
             }
-            let piece = &buffer[..length];
+            let piece = &mut buffer[..length];
             let answer = self.conversation().server_sends(piece);
             client.write_all(&piece[..answer.earlier]).await?;
             let loss = *self.rule();
