@@ -1,10 +1,14 @@
 //! Hand-written readers and writers, each with one mistake that has been made in public.
 
+use std::time::Duration;
+
+use leastlock_core::{Engine, Statement};
 use leastlock_outbox::{Outbox, OutboxSql};
 use leastlock_testkit::TestEngine;
 use sqlx::{Pool, Transaction};
 
-use crate::readers::{Appender, commit};
+use crate::answers::Held;
+use crate::readers::{Appender, Reading, commit};
 
 /// Appends on a connection of its own, beside the business transaction instead of inside it. Before it begins: SQLite's one
 /// write lock would not let it in later.
@@ -16,6 +20,55 @@ impl Appender for Beside {
     }
 
     async fn inside<DB: TestEngine + OutboxSql>(&self, _outbox: &Outbox, _tx: &mut Transaction<'_, DB>, _value: &str) {}
+}
+
+/// A hand-written loop that publishes inside the transaction in which it locks what it read.
+pub(crate) fn locking_loop<DB: TestEngine + OutboxSql>(pool: &Pool<DB>, held: Held) -> Reading {
+    let pool = pool.clone();
+    Reading::start(|values| async move {
+        let lock = match DB::ENGINE {
+            Engine::Sqlite => "SELECT CAST(value AS TEXT) FROM leastlock_outbox",
+            _ => "SELECT convert_from(value, 'UTF8') FROM leastlock_outbox FOR UPDATE",
+        };
+        let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.expect("a transaction");
+        let rows = Statement::new(lock).fetch_all::<DB>(&mut tx).await.expect("it reads");
+        held.entered.notify_one();
+        held.let_go.notified().await;
+        values.lock().expect("no panic").extend(rows.iter().map(|row| row.text(0).expect("text")));
+        Statement::new("DELETE FROM leastlock_outbox").execute::<DB>(&mut tx).await.expect("it deletes");
+        tx.commit().await.expect("it commits");
+    })
+}
+
+/// A relay that renews its lease in the same loop in which it publishes.
+pub(crate) fn renewing_between_batches<DB: TestEngine + OutboxSql>(
+    pool: &Pool<DB>,
+    lease: Duration,
+    held: Held,
+) -> Reading {
+    let pool = pool.clone();
+    let lease_ms = i64::try_from(lease.as_millis()).expect("a short lease");
+    Reading::start(move |values| async move {
+        let (claim, read) = match DB::ENGINE {
+            Engine::Sqlite => (
+                "UPDATE leastlock_outbox_shard SET owner = 'double', epoch = epoch + 1, \
+                 lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + $1",
+                "SELECT CAST(value AS TEXT) FROM leastlock_outbox",
+            ),
+            _ => (
+                "UPDATE leastlock_outbox_shard SET owner = 'double', epoch = epoch + 1, \
+                 lease_until = clock_timestamp() + $1::bigint * interval '1 millisecond'",
+                "SELECT convert_from(value, 'UTF8') FROM leastlock_outbox",
+            ),
+        };
+        let mut connection = pool.acquire().await.expect("a connection");
+        Statement::new(claim).bind(lease_ms).execute::<DB>(&mut connection).await.expect("it claims");
+        let rows = Statement::new(read).fetch_all::<DB>(&mut connection).await.expect("it reads");
+        drop(connection);
+        held.entered.notify_one();
+        held.let_go.notified().await;
+        values.lock().expect("no panic").extend(rows.iter().map(|row| row.text(0).expect("text")));
+    })
 }
 
 #[cfg(feature = "postgres")]

@@ -1,6 +1,7 @@
 //! What leaves the outbox, and in which order: one suite on each engine, with the broken readers that it must catch.
 #![cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 
+mod answers;
 mod doubles;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod lost_answers;
@@ -28,7 +29,12 @@ leastlock_testkit::mount!(
     negative_partition_is_refused_before_any_sql,
     events_appended_together_leave_as_if_one_by_one,
     one_event_that_is_refused_keeps_all_back,
-    sink_that_never_knows_is_asked_with_growing_pauses;
+    sink_that_never_knows_is_asked_with_growing_pauses,
+    b5_lease_is_kept_while_publishing_is_slow,
+    b6_no_lock_is_held_while_the_sink_is_waited_for,
+    b9_producer_dropped_before_its_reports_marks_nothing_sent,
+    b15_what_is_behind_a_gap_is_not_noted,
+    b17_what_has_no_answer_by_the_deadline_is_not_marked_done;
     postgres: b1_lower_id_that_commits_later_is_delivered,
     b2_open_writer_elsewhere_stalls_nothing,
     b3_events_of_a_key_leave_in_commit_order_whatever_their_xid,

@@ -13,6 +13,11 @@ use tokio_util::sync::CancellationToken;
 use crate::doubles;
 use crate::readers::{Appender, Inside, PATIENCE, Reading, append, commit, tables};
 
+pub(crate) use crate::answers::{
+    b5_lease_is_kept_while_publishing_is_slow, b6_no_lock_is_held_while_the_sink_is_waited_for,
+    b9_producer_dropped_before_its_reports_marks_nothing_sent, b15_what_is_behind_a_gap_is_not_noted,
+    b17_what_has_no_answer_by_the_deadline_is_not_marked_done,
+};
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) use crate::lost_answers::*;
 pub(crate) use crate::together::*;

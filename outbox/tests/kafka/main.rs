@@ -2,6 +2,8 @@
 #![cfg(feature = "kafka")]
 
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod outages;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod placement;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod refusals;
@@ -13,7 +15,7 @@ mod sqlite_mock {
     use leastlock_testkit::broker::Broker;
     use leastlock_testkit::{TestDatabase, database::Sqlite};
 
-    use crate::{placement, suite};
+    use crate::{outages, placement, suite};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn events_reach_their_topic_in_order_per_key() {
@@ -25,20 +27,23 @@ mod sqlite_mock {
         let database = TestDatabase::<Sqlite>::create().await;
         placement::keys_land_where_java_producers_put_them(database, Broker::mock()).await;
     }
+
+    /// On the real broker: the mock cluster's connections cannot be led through a proxy.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn b8_b19_outage_loses_parks_and_inverts_nothing() {
+        let database = TestDatabase::<Sqlite>::create().await;
+        outages::b8_b19_outage_loses_parks_and_inverts_nothing(database, Broker::real()).await;
+    }
 }
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 macro_rules! on_the_real_broker {
     ($engine:ident: $($suite:ident::$case:ident),+ $(,)?) => {
-        use leastlock_testkit::broker::Broker;
-        use leastlock_testkit::{TestDatabase, database::$engine};
-
-        use crate::{placement, refusals, suite};
-
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $case() {
-                $suite::$case(TestDatabase::<$engine>::create().await, Broker::real()).await;
+                let database = leastlock_testkit::TestDatabase::<leastlock_testkit::database::$engine>::create().await;
+                crate::$suite::$case(database, leastlock_testkit::broker::Broker::real()).await;
             }
         )+
     };
@@ -52,6 +57,7 @@ mod postgres_kafka {
         placement::keys_land_where_java_producers_put_them,
         refusals::b7_what_a_topic_cannot_take_is_found_before_anything_is_sent,
         refusals::b7_event_refused_among_others_is_told_from_the_innocent,
+        outages::b8_b19_outage_loses_parks_and_inverts_nothing,
     );
 }
 
@@ -63,6 +69,7 @@ mod mysql_kafka {
         placement::keys_land_where_java_producers_put_them,
         refusals::b7_what_a_topic_cannot_take_is_found_before_anything_is_sent,
         refusals::b7_event_refused_among_others_is_told_from_the_innocent,
+        outages::b8_b19_outage_loses_parks_and_inverts_nothing,
     );
 }
 
