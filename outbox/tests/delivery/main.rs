@@ -3,6 +3,7 @@
 
 mod answers;
 mod doubles;
+mod killed;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod lost_answers;
 #[cfg(feature = "mysql")]
@@ -34,7 +35,8 @@ leastlock_testkit::mount!(
     b6_no_lock_is_held_while_the_sink_is_waited_for,
     b9_producer_dropped_before_its_reports_marks_nothing_sent,
     b15_what_is_behind_a_gap_is_not_noted,
-    b17_what_has_no_answer_by_the_deadline_is_not_marked_done;
+    b17_what_has_no_answer_by_the_deadline_is_not_marked_done,
+    b18_killed_relay_is_followed_and_repeats_no_more_than_was_in_flight;
     postgres: b1_lower_id_that_commits_later_is_delivered,
     b2_open_writer_elsewhere_stalls_nothing,
     b3_events_of_a_key_leave_in_commit_order_whatever_their_xid,

@@ -18,6 +18,7 @@ pub(crate) use crate::answers::{
     b9_producer_dropped_before_its_reports_marks_nothing_sent, b15_what_is_behind_a_gap_is_not_noted,
     b17_what_has_no_answer_by_the_deadline_is_not_marked_done,
 };
+pub(crate) use crate::killed::b18_killed_relay_is_followed_and_repeats_no_more_than_was_in_flight;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) use crate::lost_answers::*;
 pub(crate) use crate::together::*;
