@@ -38,7 +38,7 @@ const QUEUES_A_TRANSACTION: i64 = 1_000;
 /// The parked events of a database.
 ///
 /// ```
-/// use leastlock_outbox::{Event, Filter, MemorySink, Outbox, Parked, Relay, Retry};
+/// use leastlock_outbox::{Filter, Parked, Retry};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;

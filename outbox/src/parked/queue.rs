@@ -40,7 +40,9 @@ impl Queue {
 
     fn of(parts: [&[u8]; 3]) -> Self {
         let mut hash = Sha256::new();
-        parts.iter().for_each(|part| hash.update(part));
+        for part in parts {
+            hash.update(part);
+        }
         let mut first = [0; 16];
         first.copy_from_slice(&hash.finalize()[..16]);
         Self(first)

@@ -21,6 +21,8 @@ use crate::sink::LoggedEvent;
 
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod tests;
 
 /// What a relay does with an event that the sink refuses for good.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -178,12 +180,11 @@ impl Gate for Blocking {
             keys.unwritten.extract_if(|id, _| !kept.contains(id)).map(|(_, unwritten)| unwritten).collect();
         for Unwritten { queue, .. } in void.iter().filter(|void| void.began) {
             let first = keys.unwritten.iter().filter(|(_, kept)| kept.queue == *queue).map(|(id, _)| *id).min();
-            match first {
-                Some(first) => drop(keys.since.insert(*queue, first)),
-                None => {
-                    keys.since.remove(queue);
-                    keys.blocked.remove(queue);
-                }
+            if let Some(first) = first {
+                keys.since.insert(*queue, first);
+            } else {
+                keys.since.remove(queue);
+                keys.blocked.remove(queue);
             }
         }
     }

@@ -5,6 +5,7 @@
 //! the ids; when its last page was published, `done` becomes `target`. On SQLite ids follow commit order and a position is
 //! the last id.
 
+#[cfg(any(test, feature = "postgres", feature = "sqlite", feature = "mysql"))]
 use crate::parked::Park;
 use crate::relay::pipeline::Parked;
 use crate::sink::LoggedEvent;
@@ -53,6 +54,7 @@ pub struct Note {
     pub(crate) parked: Vec<Parked>,
 }
 
+#[cfg(any(test, feature = "postgres", feature = "sqlite", feature = "mysql"))]
 impl Note {
     /// What to write of the events that were not sent.
     pub(crate) fn to_park(&self) -> Vec<Park> {

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cursor::{Cursor, Note, Page, ReadFrom};
-use crate::parked::park::bounded;
-use crate::parked::{Cause, Park, Queue};
+use crate::parked::Cause;
+#[cfg(any(test, feature = "postgres", feature = "sqlite", feature = "mysql"))]
+use crate::parked::{Park, Queue, park::bounded};
 use crate::sink::{LoggedEvent, Refusal, Report, SendError};
 use lane::Lane;
 
@@ -66,6 +67,7 @@ pub(crate) struct Parked {
     pub(crate) overtaken_by: Vec<crate::event::EventId>,
 }
 
+#[cfg(any(test, feature = "postgres", feature = "sqlite", feature = "mysql"))]
 impl Parked {
     /// As it is written. What overtook it is told to whoever looks at it.
     pub(crate) fn to_park(&self) -> Park {

@@ -8,16 +8,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::{NOTE_EVERY, POLL, Relay};
 use crate::error::Error;
-use crate::parked::{Cause, Queue};
+use crate::parked::Queue;
 use crate::relay::blocking::Blocking;
 use crate::relay::connection::within;
 use crate::relay::cursor::{Cursor, Page};
 use crate::relay::log::Log;
 use crate::relay::ownership::Ownership;
-use crate::relay::pipeline::{Outgoing, Parked, Pipeline};
-use crate::relay::resume::{self, LOOK_EVERY, Round};
+use crate::relay::pipeline::{Outgoing, Pipeline};
+use crate::relay::resume::Round;
+use crate::relay::run::parked::{check, claim};
 use crate::relay::slot::Slot;
 use crate::sink::{Batch, Refusal, Report, Reports, SendError, Sink};
+
+mod parked;
 
 /// The most that a read may be given, however often it was cut off.
 const LONGEST_READ: Duration = Duration::from_hours(1);
@@ -189,11 +192,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             if self.reading.is_empty() && now >= self.read_at {
                 self.start_read();
             }
-            if self.resuming.is_empty() && now >= self.look_at && !self.pipeline.is_empty() {
-                let cursors: Vec<Cursor> = self.pipeline.cursors().cloned().collect();
-                let (relay, after, ending) = (self.relay, self.resume_after, self.ending.clone());
-                self.resuming.start(async move { resume::round(relay, &cursors, after, ending).await });
-            }
+            self.start_resuming(now);
         }
     }
 
@@ -228,10 +227,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             return;
         }
         self.note_at = Instant::now() + NOTE_EVERY;
-        let parked = notes.iter().filter(|note| !note.parked.is_empty());
-        self.parking =
-            parked.map(|note| (note.cursor.shard, note.parked.iter().map(|park| park.event.id).collect())).collect();
-        notes.iter().flat_map(|note| &note.parked).for_each(tell);
+        self.park_with(&notes);
         let (relay, lease) = (self.relay, self.relay.settings.lease);
         self.noting.start(async move { within(lease, "noting what was published", relay.log.note(&notes)).await });
     }
@@ -242,17 +238,8 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         }
         let sink = &self.relay.sink;
         if let Some((lane, page)) = self.pipeline.unchecked() {
-            let (relay, to_look_up) = (self.relay, self.gate.to_look_up(page.shard(), &page.events));
-            self.handing_over.start(async move {
-                let found = match to_look_up.is_empty() {
-                    true => Ok(Vec::new()),
-                    false => {
-                        let look_up = relay.log.blocked_among(&to_look_up);
-                        within(relay.settings.lease, "looking blocked keys up", look_up).await
-                    }
-                };
-                Handed::Checked(lane, sink.check(&page.events).await, found)
-            });
+            let checking = check(self.relay, lane, page.clone(), self.gate.to_look_up(page.shard(), &page.events));
+            self.handing_over.start(checking);
         } else if let Some(outgoing) = self.pipeline.hand_over(&mut self.gate, now) {
             let Outgoing { lane, first, page, range } = outgoing;
             let batch = Batch::new(page, range, lane, first, &self.reports);
@@ -373,10 +360,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         };
         let (events, lost) = self.pipeline.noted(&own);
         self.relay.stats.noted(events);
-        for (shard, ids) in self.parking.drain(..).filter(|(shard, _)| own.contains(shard)) {
-            self.relay.stats.count_parked(ids.len() as u64);
-            self.gate.noted(shard, ids);
-        }
+        self.have_parked(&own);
         if self.gate.overfull().is_some() {
             tracing::warn!("so many keys are blocked that the shards are claimed anew, to look keys up in the tables");
             self.let_go();
@@ -388,31 +372,6 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             self.ownership.keep_only(&cursors);
             self.gate.keep_only(&cursors);
             self.abandon();
-        }
-        Ok(())
-    }
-
-    fn have_resumed(&mut self, round: Result<Round, Error>) -> Result<(), Error> {
-        self.look_at = Instant::now() + LOOK_EVERY;
-        let round = match round {
-            Ok(round) => round,
-            Err(error) => return self.fail(error),
-        };
-        round.gone.iter().for_each(|&(shard, queue)| self.gate.opened(shard, queue));
-        self.relay.stats.noted(round.sent);
-        if round.sent + round.refused > 0 {
-            tracing::info!(round.sent, round.refused, "parked events were tried again");
-        }
-        // At once, if there is more to do: behind these queues, or from the front again.
-        let from_the_front = round.idle && self.resume_after.is_some();
-        if from_the_front || round.sent + round.refused > 0 || !round.gone.is_empty() {
-            self.look_at = Instant::now();
-        }
-        self.resume_after = round.last;
-        if let Some(reason) = round.lost_track {
-            tracing::warn!(reason, "the sink lost track of a parked event; it is sent again");
-            self.abandon();
-            self.back_off();
         }
         Ok(())
     }
@@ -452,32 +411,5 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     fn back_off(&mut self) {
         self.resume_at = Instant::now() + Backoff::new(POLL.0, POLL.1).delay(self.failures);
         self.failures = self.failures.saturating_add(1);
-    }
-}
-
-/// Takes free shards, and asks which keys are blocked in them.
-async fn claim(ownership: &Ownership, log: &impl Log, to_load: i64) -> Result<Vec<Claimed>, Error> {
-    let cursors = ownership.claim(log).await?;
-    let mut claimed = Vec::with_capacity(cursors.len());
-    for cursor in cursors {
-        let blocked = log.blocked(cursor.shard, to_load).await?;
-        claimed.push((cursor, blocked));
-    }
-    Ok(claimed)
-}
-
-/// Once for each event that the sink refused: what is parked behind it is only counted.
-fn tell(parked: &Parked) {
-    let (event, overtaking) = (&parked.event, parked.overtaken_by.len());
-    match &parked.cause {
-        Cause::Refused { reason } => tracing::warn!(
-            shard = event.shard, event_id = %event.event_id, event.topic, reason, overtaking,
-            "an event can never be sent; it is parked, and its key is blocked until somebody retries, skips or releases it"
-        ),
-        Cause::Alone { reason } => tracing::warn!(
-            shard = event.shard, event_id = %event.event_id, event.topic, reason, overtaking,
-            "an event can never be sent; it is parked alone until somebody retries or skips it"
-        ),
-        Cause::Behind => {}
     }
 }

@@ -207,10 +207,10 @@ impl<DB: TestEngine + OutboxSql> World<DB> {
             }
         };
         let came = tokio::time::timeout(PATIENCE, comes).await;
-        match came {
-            Ok(list) => list,
-            Err(_) => panic!("{events} parked events never came; there are {:?}", self.list().await),
+        if let Ok(list) = came {
+            return list;
         }
+        panic!("{events} parked events never came; there are {:?}", self.list().await)
     }
 }
 
