@@ -38,6 +38,24 @@ pub enum Error {
         /// The name.
         topic: String,
     },
+    /// A header that the event cannot have.
+    #[error("the event's header {name:?} cannot be: {reason}")]
+    Header {
+        /// Its name.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// In strict mode, more keys in one call than a transaction should lock.
+    #[error(
+        "strict mode takes a lock for each of {keys} keys, the limit is {limit}; append them in several transactions"
+    )]
+    TooManyKeys {
+        /// Different (topic, key) in the call.
+        keys: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A partition below zero, which no broker has.
     #[error("partition {partition} is below zero; leave it out to let the key decide")]
     Partition {

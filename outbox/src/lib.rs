@@ -47,12 +47,15 @@
 //! |---|---|
 //! | [`event`] | what another system is told |
 //! | [`headers`] | its headers |
+//! | [`cloud_event`] | its attributes as a CloudEvent |
+//! | [`trace`] | the trace that it belongs to |
 //! | [`outbox`] | `append` and `append_all`, inside the business transaction |
 //! | [`relay`] | reads what became visible, publishes, notes how far |
 //! | [`parked`] | events that cannot be sent: list, retry, skip, release |
 //! | [`sink`] | where events go: Kafka, memory |
 //! | [`error`] | what can go wrong, and whether a retry helps |
 
+pub mod cloud_event;
 pub mod error;
 pub mod event;
 pub mod headers;
@@ -63,7 +66,10 @@ pub mod relay;
 mod shard;
 pub mod sink;
 mod sql;
+mod strict;
+pub mod trace;
 
+pub use crate::cloud_event::{CloudEvent, CloudEventError};
 pub use crate::error::Error;
 pub use crate::event::{Event, EventId};
 pub use crate::headers::Headers;
@@ -76,3 +82,4 @@ pub use crate::sink::kafka::KafkaSink;
 pub use crate::sink::memory::MemorySink;
 pub use crate::sink::{Batch, LoggedEvent, Receipt, Refusal, SendError, Sink};
 pub use crate::sql::OutboxSql;
+pub use crate::trace::TraceContext;

@@ -1,5 +1,6 @@
 //! `append`, inside the business transaction.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use leastlock_core::Statement;
@@ -10,23 +11,39 @@ use crate::error::Error;
 use crate::event::{Event, EventId};
 use crate::shard::shard_of;
 use crate::sql::OutboxSql;
+use crate::strict::lock_keys;
+use crate::trace::{TRACEPARENT, TraceContext, TraceSource};
 
 /// Kafka's default limit of a record (`message.max.bytes` = 1,048,588) with room for the headers that the relay adds.
 const DEFAULT_MAX_EVENT_BYTES: usize = 1_000_000;
-/// Kafka's limit of a topic name.
-const MAX_TOPIC_CHARS: usize = 249;
-/// Keeps a statement's arrays to a size that no server minds.
+/// Keeps a statement to a size that no server minds.
 const EVENTS_A_STATEMENT: usize = 1_000;
+/// As that, in bytes of key, value and headers: a statement takes twice as many where they travel as text, and MariaDB takes 16 MiB
+/// (`max_allowed_packet`) unless it is set up otherwise. A larger event has a statement of its own.
+const BYTES_A_STATEMENT: usize = 4 * 1024 * 1024;
 
 /// Appends events to the log of a database.
 ///
-/// | setting | default |
-/// |---|---|
-/// | `max_event_bytes` (key, value and headers) | 1,000,000 |
+/// | setting | default | meaning |
+/// |---|---|---|
+/// | `max_event_bytes` | 1,000,000 | of key, value and headers |
+/// | `strict` | off | a lock per key before each append |
+/// | `trace_context` | none | where the trace of an event comes from |
+///
+/// # The order of a key
+/// Events of a key leave in the order of their appends, and that is the order of their commits if their writers take turns.
+/// There are two ways to have that:
+///
+/// - By default each writer *first* takes the lock of what the key stands for, and *then* appends: it updates the row, or locks it
+///   `FOR NO KEY UPDATE` or stronger. Share and foreign-key locks let several writers in. A writer that appends first and locks
+///   later may commit after another whose event has a higher place.
+/// - In [strict mode](Self::strict) the outbox takes a lock of its own for the key before the append.
 #[derive(Debug, Clone)]
 pub struct Outbox {
     shards: u16,
     max_event_bytes: usize,
+    is_strict: bool,
+    trace: Option<TraceSource>,
     wake: Wake,
 }
 
@@ -42,7 +59,13 @@ impl Outbox {
         let mut connection = pool.acquire().await.map_err(Error::database::<DB>)?;
         let count = Statement::new(DB::SHARDS).fetch_one::<DB>(&mut connection).await.and_then(|row| row.int(0));
         match u16::try_from(count.map_err(Error::database::<DB>)?) {
-            Ok(shards @ 1..) => Ok(Self { shards, max_event_bytes: DEFAULT_MAX_EVENT_BYTES, wake: Wake::default() }),
+            Ok(shards @ 1..) => Ok(Self {
+                shards,
+                max_event_bytes: DEFAULT_MAX_EVENT_BYTES,
+                is_strict: false,
+                trace: None,
+                wake: Wake::default(),
+            }),
             _ => Err(Error::NoShards),
         }
     }
@@ -54,35 +77,81 @@ impl Outbox {
         self
     }
 
+    /// Takes a lock for each (topic, key) before its events are appended, and holds it to the end of the transaction. So events of a
+    /// key leave in commit order whatever else their writers lock, and when: the second writer of a key waits at its append until
+    /// the first has ended. Events without a key are not locked.
+    ///
+    /// - *Every* writer of the topic must be strict, those in other languages too: who is not does not wait.
+    /// - A transaction that locks a row and appends, and one that appends and locks that row, deadlock; the database ends one
+    ///   of them with a retryable error. So do two that append to the same keys by several calls in different orders;
+    ///   [`append_all`](Self::append_all) locks in one order for all.
+    /// - Each append costs a round trip more.
+    ///
+    /// PostgreSQL: an advisory lock on 64 bits of a hash, in the same space as the application's own advisory locks; two keys of one hash
+    /// wait for each other. SQLite has one writer at a time, so there nothing is done.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.is_strict = true;
+        self
+    }
+
+    /// Says where the trace of an event comes from: `current` is called at each append, in the span that appends. What it answers is
+    /// stored with the event and goes out as its headers `traceparent` and `tracestate`, unless the event has a `traceparent` already.
+    /// The module [`trace`](crate::trace) shows it for `tracing-opentelemetry`.
+    #[must_use]
+    pub fn trace_context(mut self, current: impl Fn() -> Option<TraceContext> + Send + Sync + 'static) -> Self {
+        self.trace = Some(TraceSource(Arc::new(current)));
+        self
+    }
+
     /// Appends an event to the transaction. It leaves if and only if the transaction commits; a savepoint that is rolled back
     /// takes its events with it.
     ///
-    /// For the order of a key, update the key's row (or lock it `FOR NO KEY UPDATE`, on MariaDB `FOR UPDATE`, or stronger) before appending.
+    /// For the order of a key, update the key's row (or lock it `FOR NO KEY UPDATE`, on MariaDB `FOR UPDATE`, or stronger) before
+    /// appending, or be [strict](Self::strict).
     ///
     /// # Errors
-    /// [`Error::EventTooLarge`], [`Error::Topic`] and [`Error::Partition`] before any SQL; [`Error::Database`] as any statement.
+    /// [`Error::EventTooLarge`], [`Error::Topic`], [`Error::Header`] and [`Error::Partition`] before any SQL; [`Error::Database`] as any
+    /// statement.
     ///
     /// # Cancel safety
     /// As any statement: dropped half-way, roll the transaction back.
     pub async fn append<DB: OutboxSql>(&self, tx: &mut Transaction<'_, DB>, event: Event) -> Result<EventId, Error> {
+        let event = match self.traced() {
+            Some(context) if !event.headers.contains(TRACEPARENT) => event.trace_context(context),
+            _ => event,
+        };
         self.check(&event)?;
+        if self.is_strict {
+            lock_keys::<DB>(tx, std::iter::once(&event)).await?;
+        }
         append_one::<DB>(tx, self.shard::<DB>(&event), &event).await.map_err(Error::database::<DB>)?;
         Ok(event.id)
     }
 
     /// Appends many events to the transaction, as if [`append`](Self::append) had been called for one after the other: events of
-    /// a key keep their order. On PostgreSQL 1,000 events are one statement.
+    /// a key keep their order. On PostgreSQL up to 1,000 events, and 4 MiB of them, are one statement. There is no limit on the number
+    /// of events, but in strict mode on that of different keys (1,000).
+    ///
+    /// In strict mode the locks of all keys are taken before the first append, in an order that all transactions share.
     ///
     /// # Errors
-    /// As [`append`](Self::append); what can be refused before any SQL is, for all of them.
+    /// As [`append`](Self::append), and [`Error::TooManyKeys`]; what can be refused before any SQL is, for all of them.
     ///
     /// # Cancel safety
     /// As any statement: dropped half-way, roll the transaction back.
     pub async fn append_all<DB: OutboxSql>(&self, tx: &mut Transaction<'_, DB>, events: &[Event]) -> Result<(), Error> {
+        let events = self.all_traced(events);
         events.iter().try_for_each(|event| self.check(event))?;
-        for events in events.chunks(EVENTS_A_STATEMENT) {
-            let sharded: Vec<_> = events.iter().map(|event| (self.shard::<DB>(event), event)).collect();
+        if self.is_strict {
+            lock_keys::<DB>(tx, events.iter()).await?;
+        }
+        let mut rest: &[Event] = &events;
+        while !rest.is_empty() {
+            let (statement, after) = rest.split_at(events_of_a_statement(rest));
+            let sharded: Vec<_> = statement.iter().map(|event| (self.shard::<DB>(event), event)).collect();
             DB::append_all(tx, &sharded).await.map_err(Error::database::<DB>)?;
+            rest = after;
         }
         Ok(())
     }
@@ -99,6 +168,20 @@ impl Outbox {
         self.wake.clone()
     }
 
+    fn traced(&self) -> Option<TraceContext> {
+        self.trace.as_ref().and_then(|trace| trace.0())
+    }
+
+    /// The events as they are, or copies with the trace that they belong to.
+    fn all_traced<'e>(&self, events: &'e [Event]) -> Cow<'e, [Event]> {
+        let Some(context) = self.traced() else { return Cow::Borrowed(events) };
+        let traced = |event: &Event| {
+            let has_own = event.headers.contains(TRACEPARENT);
+            if has_own { event.clone() } else { event.clone().trace_context(context.clone()) }
+        };
+        events.iter().map(traced).collect()
+    }
+
     fn shard<DB: OutboxSql>(&self, event: &Event) -> u16 {
         shard_of(event, if DB::SHARDED { self.shards } else { 1 })
     }
@@ -108,16 +191,18 @@ impl Outbox {
         if bytes > self.max_event_bytes {
             return Err(Error::EventTooLarge { bytes, limit: self.max_event_bytes });
         }
-        let named = |char: char| char.is_ascii_alphanumeric() || matches!(char, '.' | '_' | '-');
-        let topic = &event.topic;
-        if topic.is_empty() || topic.len() > MAX_TOPIC_CHARS || !topic.chars().all(named) {
-            return Err(Error::Topic { topic: topic.clone() });
-        }
-        if let Some(partition @ ..0) = event.partition {
-            return Err(Error::Partition { partition });
-        }
-        Ok(())
+        event.check()
     }
+}
+
+/// How many of the events, one at least, go into one statement.
+fn events_of_a_statement(events: &[Event]) -> usize {
+    let mut bytes = 0;
+    let fits = |event: &&Event| {
+        bytes += event.bytes_in_all();
+        bytes <= BYTES_A_STATEMENT
+    };
+    events.iter().take(EVENTS_A_STATEMENT).take_while(fits).count().max(1)
 }
 
 pub(crate) async fn append_one<DB: OutboxSql>(
@@ -150,5 +235,21 @@ impl Wake {
 
     pub(crate) async fn notified(&self) {
         self.0.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_has_bounds_in_events_and_in_bytes_and_one_event_at_least() {
+        let events = |count: usize, bytes: usize| vec![Event::new("t", "k").bytes(vec![0; bytes]); count];
+        assert_eq!(events_of_a_statement(&events(2_500, 10)), 1_000);
+        assert_eq!(events_of_a_statement(&events(3, 10)), 3);
+        // A byte of each is its key.
+        assert_eq!(events_of_a_statement(&events(10, 1024 * 1024 - 1)), 4);
+        assert_eq!(events_of_a_statement(&events(10, 1024 * 1024)), 3);
+        assert_eq!(events_of_a_statement(&events(2, BYTES_A_STATEMENT)), 1);
     }
 }

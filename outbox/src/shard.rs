@@ -10,14 +10,25 @@ use crate::event::Event;
 /// Stable for ever: it decides which relay publishes a key, and SQL in other languages must find the same.
 pub(crate) fn shard_of(event: &Event, shards: u16) -> u16 {
     let id = event.id.to_string();
-    let key = event.key.as_deref().unwrap_or(id.as_bytes());
-    let mut hash = Sha256::new();
-    hash.update((event.topic.len() as u64).to_be_bytes());
-    hash.update(event.topic.as_bytes());
-    hash.update(key);
-    let digest = hash.finalize();
-    let number = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+    let [a, b, c, d, ..] = digest(&event.topic, event.key.as_deref().unwrap_or(id.as_bytes()));
+    let number = u32::from_be_bytes([a, b, c, d]);
     u16::try_from(number % u32::from(shards)).unwrap_or_else(|_| unreachable!("less than a u16"))
+}
+
+/// The lock of a (topic, key): the first eight bytes of the same digest, as a big-endian number with a sign. Stable for ever,
+/// since services of two versions, and SQL in other languages, must take the same lock.
+pub(crate) fn lock_of(topic: &str, key: &[u8]) -> i64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&digest(topic, key)[..8]);
+    i64::from_be_bytes(number)
+}
+
+fn digest(topic: &str, key: &[u8]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update((topic.len() as u64).to_be_bytes());
+    hash.update(topic.as_bytes());
+    hash.update(key);
+    hash.finalize().into()
 }
 
 #[cfg(test)]
@@ -30,6 +41,8 @@ mod tests {
         assert_eq!(shard("85123A"), shard("85123A"));
         // Fixed for ever: computed once by hand with another implementation of SHA-256.
         assert_eq!(shard("85123A"), 13);
+        assert_eq!(lock_of("stock-moves", b"85123A"), -2_136_561_454_870_752_192);
+        assert_ne!(lock_of("stock-moves", b"85123A"), lock_of("stock-moves8", b"5123A"));
         let mut used = [0_u32; 16];
         (0..1600).for_each(|number| used[usize::from(shard(&number.to_string()))] += 1);
         assert!(used.iter().all(|&events| events > 50), "{used:?}");

@@ -10,13 +10,15 @@ use crate::headers::Headers;
 
 mod batch;
 #[cfg(feature = "kafka")]
+mod headers;
+#[cfg(feature = "kafka")]
 pub mod kafka;
 pub mod memory;
 
 pub use batch::{Batch, Receipt};
 pub(crate) use batch::{Report, Reports};
 
-/// The header that carries the event id.
+/// The header that carries the event id; that of a [`CloudEvent`](crate::CloudEvent) is in `ce_id`.
 pub const EVENT_ID_HEADER: &str = "leastlock_event_id";
 
 /// An event as the relay read it from the log.

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::parked::ParkedSql;
 use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
+use crate::strict::KeyLockSql;
 
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -20,7 +21,7 @@ mod sqlite;
 /// [`read`](Self::read) answers, for each place, the next events that are committed and neither behind it nor among the unnoted
 /// ones: every event exactly once as the place moves, the events of a key in the order of their commits, however late a
 /// transaction commits.
-pub trait OutboxSql: ParkedSql {
+pub trait OutboxSql: ParkedSql + KeyLockSql {
     /// Whether events are spread over shards.
     const SHARDED: bool;
     /// Whether a position says what was published (see [`Log::POSITIONS`](crate::relay::Log::POSITIONS)).

@@ -25,7 +25,8 @@ const REQUIRED: [(&str, &str, &str); 4] = [
 
 /// Publishes to Kafka: pipelined, idempotent, `acks=all`; keys land where Java producers put them.
 ///
-/// The event id goes out as the header `leastlock_event_id`, before the event's own headers.
+/// The event id goes out as the header `leastlock_event_id`, that of a [`CloudEvent`](crate::CloudEvent) as `ce_id`, before the
+/// event's own headers.
 ///
 /// # What is found before anything is sent
 /// That there is no such topic, or no such partition in it; that the event is larger than the topic takes (its

@@ -1,10 +1,10 @@
 //! An event as a record of Kafka's.
 
-use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
 use rdkafka::util::IntoOpaque;
 
-use crate::sink::{EVENT_ID_HEADER, LoggedEvent};
+use crate::sink::LoggedEvent;
+use crate::sink::headers::{id_header, kafka_headers};
 
 /// What a record batch takes besides its records (Kafka's message format, version 2).
 const BATCH_OVERHEAD: usize = 61;
@@ -16,19 +16,11 @@ const MESSAGE_OVERHEAD: usize = 36;
 
 /// The record, to be answered for by `opaque`.
 pub(super) fn record<O: IntoOpaque>(event: &LoggedEvent, opaque: O) -> BaseRecord<'_, [u8], [u8], O> {
-    let mut record = BaseRecord::with_opaque_to(&event.topic, opaque).headers(headers(event));
+    let mut record = BaseRecord::with_opaque_to(&event.topic, opaque).headers(kafka_headers(event));
     record.key = event.key.as_deref();
     record.payload = event.value.as_deref();
     record.partition = event.partition;
     record
-}
-
-/// The event id, then the event's own headers.
-fn headers(event: &LoggedEvent) -> OwnedHeaders {
-    let mut id = [0; 36];
-    let id = Some(event.event_id.write_to(&mut id));
-    let headers = OwnedHeaders::new_with_capacity(1).insert(Header { key: EVENT_ID_HEADER, value: id });
-    event.headers.iter().fold(headers, |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
 }
 
 /// Bytes of the message by librdkafka's count, which assumes the longest lengths: what its `message.max.bytes` is compared with.
@@ -40,7 +32,7 @@ pub(super) fn message_bytes(event: &LoggedEvent) -> usize {
 /// Bytes of a batch that holds this event alone, not compressed: what the topic's `max.message.bytes` is compared with.
 pub(super) fn batch_bytes(event: &LoggedEvent) -> usize {
     let field = |bytes: Option<usize>| bytes.map_or(1, |bytes| varint(bytes) + bytes);
-    let count = varint(1 + event.headers.iter().count());
+    let count = varint(1 + event.headers.len());
     let body = RECORD_OVERHEAD
         + field(event.key.as_ref().map(Vec::len))
         + field(event.value.as_ref().map(Vec::len))
@@ -51,8 +43,10 @@ pub(super) fn batch_bytes(event: &LoggedEvent) -> usize {
 
 fn headers_bytes(event: &LoggedEvent) -> usize {
     let field = |bytes: usize| varint(bytes) + bytes;
-    let own: usize = event.headers.iter().map(|(name, value)| field(name.len()) + field(value.len())).sum();
-    own + field(EVENT_ID_HEADER.len()) + field(36)
+    // No value is a length of -1.
+    let value = |value: Option<&[u8]>| value.map_or(1, |value| field(value.len()));
+    let own: usize = event.headers.iter().map(|(name, bytes)| field(name.len()) + value(bytes)).sum();
+    own + field(id_header(event).len()) + field(36)
 }
 
 /// Bytes of a length as a signed number of variable length (zigzag, seven bits a byte).
