@@ -14,6 +14,7 @@ use attribute::{is_media_type, is_text, is_uri, is_uri_reference, timestamp};
 
 pub(crate) const SPECVERSION: &str = "ce_specversion";
 pub(crate) const ID: &str = "ce_id";
+pub(crate) const SOURCE: &str = "ce_source";
 const TIME: &str = "ce_time";
 pub(crate) const CONTENT_TYPE: &str = "content-type";
 const PREFIX: &str = "ce_";

@@ -7,7 +7,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::cloud_event::{CONTENT_TYPE, CloudEvent, ID, SPECVERSION, is_attribute};
+use crate::cloud_event::{CONTENT_TYPE, CloudEvent, ID, SOURCE, SPECVERSION, is_attribute};
 use crate::error::Error;
 use crate::headers::Headers;
 use crate::sink::EVENT_ID_HEADER;
@@ -50,6 +50,19 @@ impl EventId {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&digest[..16]);
         Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+    }
+
+    /// The id of a record, by its headers; `header` answers a header's value. `None` if it has none: it came neither from an outbox
+    /// nor as a CloudEvent in binary mode.
+    ///
+    /// A CloudEvent is told by its source *and* its id, so it goes [by both](Self::of_foreign), whatever its id looks like and
+    /// whoever sent it.
+    pub fn of_record<'r>(header: impl Fn(&str) -> Option<&'r [u8]>) -> Option<Self> {
+        if let Some(id) = header(EVENT_ID_HEADER) {
+            return Uuid::try_parse_ascii(id).ok().map(Self);
+        }
+        let text = |name| str::from_utf8(header(name)?).ok();
+        Some(Self::of_foreign(text(SOURCE)?, text(ID)?))
     }
 
     /// When it was made, if it says so.
@@ -242,6 +255,22 @@ mod tests {
         assert_eq!(EventId::parse(FOREIGN), Ok(id));
         for (source, other) in [("/sho", "p17"), ("/shop1", "7"), ("", "/shop17"), ("/shop", "18")] {
             assert_ne!(id, EventId::of_foreign(source, other));
+        }
+    }
+
+    #[test]
+    fn record_is_told_by_its_id_or_as_a_cloud_event_by_source_and_id() {
+        type Headers = [(&'static str, &'static [u8])];
+        let of = |headers: &Headers| {
+            EventId::of_record(|name| headers.iter().find(|(other, _)| *other == name).map(|(_, value)| *value))
+        };
+        assert_eq!(of(&[("leastlock_event_id", FOREIGN.as_bytes())]), EventId::parse(FOREIGN).ok());
+        assert_eq!(of(&[("ce_id", b"17"), ("ce_source", b"/shop")]), EventId::parse(FOREIGN).ok());
+        assert_ne!(of(&[("ce_id", b"17"), ("ce_source", b"/mine")]), EventId::parse(FOREIGN).ok());
+        let without: [&Headers; 4] =
+            [&[], &[("leastlock_event_id", b"17")], &[("ce_id", b"17")], &[("ce_id", b"\xff"), ("ce_source", b"s")]];
+        for none in without {
+            assert_eq!(of(none), None);
         }
     }
 

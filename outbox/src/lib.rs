@@ -50,6 +50,7 @@
 //! | [`cloud_event`] | its attributes as a CloudEvent |
 //! | [`trace`] | the trace that it belongs to |
 //! | [`outbox`] | `append` and `append_all`, inside the business transaction |
+//! | [`inbox`] | which events a consumer has seen |
 //! | [`relay`] | reads what became visible, publishes, notes how far |
 //! | [`parked`] | events that cannot be sent: list, retry, skip, release |
 //! | [`sink`] | where events go: Kafka, memory |
@@ -59,6 +60,7 @@ pub mod cloud_event;
 pub mod error;
 pub mod event;
 pub mod headers;
+pub mod inbox;
 mod migrations;
 pub mod outbox;
 pub mod parked;
@@ -73,6 +75,7 @@ pub use crate::cloud_event::{CloudEvent, CloudEventError};
 pub use crate::error::Error;
 pub use crate::event::{Event, EventId};
 pub use crate::headers::Headers;
+pub use crate::inbox::{Arrival, Consumer, Inbox, InboxSql};
 pub use crate::migrations::MIGRATIONS;
 pub use crate::outbox::{Outbox, Wake};
 pub use crate::parked::{Asked, Filter, Parked, ParkedEvent, Retry};

@@ -48,8 +48,8 @@ pub struct Record {
     pub key: Option<Vec<u8>>,
     /// Its value; a tombstone has none.
     pub value: Option<Vec<u8>>,
-    /// Its headers, in order.
-    pub headers: Vec<(String, Vec<u8>)>,
+    /// Its headers, in order; one without a value has none.
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
 impl Broker {
@@ -165,10 +165,10 @@ impl Record {
         std::str::from_utf8(self.value.as_deref().expect("the record has a value")).expect("the value is text")
     }
 
-    /// The first header of this name.
+    /// The value of the first header of this name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&[u8]> {
-        self.headers.iter().find(|(of, _)| of == name).map(|(_, value)| &value[..])
+        self.headers.iter().find(|(of, _)| of == name)?.1.as_deref()
     }
 }
 
@@ -252,6 +252,6 @@ fn record(message: &impl Message) -> Record {
         offset: message.offset(),
         key: message.key().map(<[u8]>::to_vec),
         value: message.payload().map(<[u8]>::to_vec),
-        headers: headers.map(|header| (header.key.to_owned(), header.value.unwrap_or_default().to_vec())).collect(),
+        headers: headers.map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec))).collect(),
     }
 }
