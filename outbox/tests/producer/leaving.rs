@@ -1,0 +1,58 @@
+//! What leaves an outbox, through a relay.
+
+use std::time::Duration;
+
+use leastlock_core::Engine;
+use leastlock_outbox::{LoggedEvent, MIGRATIONS, MemorySink, Outbox, OutboxSql, Relay};
+use leastlock_testkit::{TestDatabase, TestEngine};
+use sqlx::Transaction;
+use tokio_util::sync::CancellationToken;
+
+/// How long what must come is waited for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The tables, and an outbox over them.
+pub(crate) async fn tables<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>) -> (TestDatabase<DB>, Outbox) {
+    let database = database.with(&MIGRATIONS).await;
+    let outbox = Outbox::open(&database.pool).await.expect("the tables are there");
+    (database, outbox)
+}
+
+/// A transaction that writes.
+pub(crate) async fn begin<DB: TestEngine>(database: &TestDatabase<DB>) -> Transaction<'static, DB> {
+    leastlock_core::begin(&database.pool).await.expect("a transaction")
+}
+
+/// The first `count` events that leave, in order.
+pub(crate) async fn leaving<DB: TestEngine + OutboxSql>(database: &TestDatabase<DB>, count: usize) -> Vec<LoggedEvent> {
+    let (sink, shutdown) = (MemorySink::default(), CancellationToken::new());
+    let relay = Relay::builder(&database.pool, sink.clone()).build().expect("valid settings");
+    let running = tokio::spawn(relay.run(shutdown.clone()));
+    let left = tokio::time::timeout(PATIENCE, sink.wait_for(count)).await.expect("all of them leave");
+    shutdown.cancel();
+    running.await.expect("no panic").expect("the relay ends well");
+    left
+}
+
+pub(crate) fn values(events: &[LoggedEvent]) -> Vec<&str> {
+    let text = |event| str::from_utf8(Option::as_deref(event).expect("a value")).expect("text");
+    events.iter().map(|event| text(&event.value)).collect()
+}
+
+/// Waits until a transaction of this database waits for a lock, or `has_ended`.
+pub(crate) async fn until_one_waits<DB: TestEngine>(database: &TestDatabase<DB>, has_ended: impl Fn() -> bool) {
+    let waiting = leastlock_testkit::database::sql::<DB>(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        "SELECT count(*) FROM information_schema.innodb_trx AS t \
+         JOIN information_schema.processlist AS p ON p.id = t.trx_mysql_thread_id \
+         WHERE p.db = DATABASE() AND t.trx_state = 'LOCK WAIT'",
+    );
+    // MariaDB answers from a copy that it makes anew only if nobody has read it for 100 ms.
+    let pause = || Duration::from_millis(if DB::ENGINE == Engine::MySql { fastrand::u64(110..300) } else { 5 });
+    let waited = async {
+        while !has_ended() && database.int(waiting).await == 0 {
+            tokio::time::sleep(pause()).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waited).await.expect("one waits, or has ended");
+}

@@ -1,0 +1,7 @@
+//! Everything that is mounted.
+
+pub(crate) use crate::appended::*;
+pub(crate) use crate::inbox::*;
+pub(crate) use crate::plain_sql::*;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) use crate::strict::*;
