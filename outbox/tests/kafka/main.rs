@@ -8,7 +8,14 @@ mod placement;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod refusals;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod round_trip;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod suite;
+
+leastlock_testkit::mount!(
+    round_trip: consumer_finds_what_was_appended,
+    consumer_finds_a_cloud_event_in_binary_mode
+);
 
 #[cfg(feature = "sqlite")]
 mod sqlite_mock {
