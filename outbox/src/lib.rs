@@ -38,7 +38,8 @@
 //! - An order between keys, or of events without a key.
 //! - The order of a key whose writers do not take turns: ids follow the key's lock only if each writer updated the key's
 //!   row, or locked it `FOR NO KEY UPDATE` (on MariaDB and MySQL `FOR UPDATE`) or stronger, before it appended. Share and
-//!   foreign-key locks order nobody. On MariaDB and MySQL all writers of a key have to write to one server.
+//!   foreign-key locks order nobody. On MariaDB and MySQL all writers of a key have to write to one server. In
+//!   [strict mode](Outbox::strict) the outbox takes a lock of its own.
 //! - Durability beyond the database's own: with `synchronous_commit=off` (`innodb_flush_log_at_trx_commit` other than 1), or
 //!   after an asynchronous failover, an event may outlive its transaction.
 //! - A replay on MariaDB and MySQL: events are deleted once they are published.

@@ -9,14 +9,21 @@
 //! interface several times a year, and one linked in another version than the application's would answer, without an error, that
 //! there is no span. With `tracing-opentelemetry` the function is
 //!
-//! ```ignore
+//! ```
+//! use leastlock_outbox::TraceContext;
+//! use opentelemetry::trace::TraceContextExt;
+//! use tracing_opentelemetry::OpenTelemetrySpanExt;
+//!
 //! fn current_span() -> Option<TraceContext> {
 //!     let context = tracing::Span::current().context();
 //!     let span = context.span().span_context().clone();
 //!     let traced = TraceContext::of_span(span.trace_id().to_bytes(), span.span_id().to_bytes(), span.is_sampled())?;
-//!     traced.with_state(&span.trace_state().header()).ok()
+//!     Some(traced.clone().with_state(&span.trace_state().header()).unwrap_or(traced))
 //! }
+//! # assert_eq!(current_span(), None);
 //! ```
+//!
+//! and `outbox.trace_context(current_span)` is all that is left to do.
 
 use std::fmt;
 use std::sync::Arc;
@@ -204,8 +211,12 @@ mod tests {
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0",
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0é",
         ];
-        right.iter().for_each(|parent| assert!(TraceContext::parse(parent).is_ok(), "{parent}"));
-        wrong.iter().for_each(|parent| assert!(TraceContext::parse(parent).is_err(), "{parent}"));
+        for parent in right {
+            assert!(TraceContext::parse(parent).is_ok(), "{parent}");
+        }
+        for parent in wrong {
+            assert!(TraceContext::parse(parent).is_err(), "{parent}");
+        }
     }
 
     #[test]

@@ -88,8 +88,12 @@ mod tests {
     use super::*;
 
     fn split(is_right: impl Fn(&str) -> bool, right: &[&str], wrong: &[&str]) {
-        right.iter().for_each(|value| assert!(is_right(value), "{value:?} is right"));
-        wrong.iter().for_each(|value| assert!(!is_right(value), "{value:?} is wrong"));
+        for value in right {
+            assert!(is_right(value), "{value:?} is right");
+        }
+        for value in wrong {
+            assert!(!is_right(value), "{value:?} is wrong");
+        }
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn current_span() -> Option<TraceContext> {
     let context = tracing::Span::current().context();
     let span = context.span().span_context().clone();
     let traced = TraceContext::of_span(span.trace_id().to_bytes(), span.span_id().to_bytes(), span.is_sampled())?;
-    traced.with_state(&span.trace_state().header()).ok()
+    Some(traced.clone().with_state(&span.trace_state().header()).unwrap_or(traced))
 }
 
 /// Appends in two spans and outside of any; answers the span that each event's consumer would find, and those that there were.

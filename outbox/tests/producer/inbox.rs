@@ -11,6 +11,8 @@ use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Transaction;
 
 use crate::doubles::{Beside, LooksFirst, Marks, Product};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::leaving::until_waiting;
 use crate::leaving::{PATIENCE, begin, until_one_waits};
 
 fn ledger() -> Consumer {
@@ -161,6 +163,46 @@ pub(crate) async fn sweep_deletes_old_marks_only_in_batches<DB: TestEngine + Inb
     }
 }
 
+/// On MariaDB a deadlock ends all of those that wait but one.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) async fn b16_of_many_that_wait_for_one_that_fails_one_handles_it<DB: TestEngine + InboxSql>(
+    database: TestDatabase<DB>,
+) {
+    const WAITING: usize = 4;
+
+    let (database, event_id) = (tables(database).await, EventId::new());
+    let mut tx = begin(&database).await;
+    assert_eq!(mark(&mut tx, event_id).await, Arrival::FirstTime);
+    let others: Vec<_> = (0..WAITING)
+        .map(|_| {
+            let pool = database.pool.clone();
+            tokio::spawn(async move {
+                loop {
+                    let mut tx = leastlock_core::begin(&pool).await.expect("a transaction");
+                    match Inbox::default().first_time(&mut tx, &ledger(), event_id).await {
+                        Ok(arrival) => {
+                            if arrival == Arrival::FirstTime {
+                                effect(&mut tx).await;
+                            }
+                            tx.commit().await.expect("the commit");
+                            break arrival;
+                        }
+                        Err(error) => assert!(error.is_retryable(), "{error:?}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    until_waiting(&database, WAITING.try_into().expect("few"), || false).await;
+    tx.rollback().await.expect("the rollback");
+    let mut firsts = 0;
+    for other in others {
+        let arrival = tokio::time::timeout(PATIENCE, other).await.expect("it goes on").expect("no panic");
+        firsts += i64::from(arrival == Arrival::FirstTime);
+    }
+    assert_eq!((firsts, database.int("SELECT times FROM effect").await), (1, 1));
+}
+
 /// A transaction whose snapshot is older than the mark of another.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) async fn snapshot_older_than_the_mark_is_no_first_time<DB: TestEngine + InboxSql>(
@@ -168,10 +210,13 @@ pub(crate) async fn snapshot_older_than_the_mark_is_no_first_time<DB: TestEngine
 ) {
     let database = tables(database).await;
     let levels = match DB::ENGINE {
-        Engine::Postgres => ["BEGIN ISOLATION LEVEL REPEATABLE READ", "BEGIN ISOLATION LEVEL SERIALIZABLE"],
-        _ => ["START TRANSACTION WITH CONSISTENT SNAPSHOT", "START TRANSACTION"],
+        Engine::Postgres => &["BEGIN ISOLATION LEVEL REPEATABLE READ", "BEGIN ISOLATION LEVEL SERIALIZABLE"][..],
+        _ => &[
+            "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+            "/*M!101108 SET SESSION innodb_snapshot_isolation = ON */; START TRANSACTION WITH CONSISTENT SNAPSHOT",
+        ],
     };
-    for level in levels {
+    for &level in levels {
         let event_id = EventId::new();
         let mut tx = leastlock_core::begin_with(&database.pool, level).await.expect("a transaction");
         // Takes the snapshot.

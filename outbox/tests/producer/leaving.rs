@@ -41,6 +41,15 @@ pub(crate) fn values(events: &[LoggedEvent]) -> Vec<&str> {
 
 /// Waits until a transaction of this database waits for a lock, or `has_ended`.
 pub(crate) async fn until_one_waits<DB: TestEngine>(database: &TestDatabase<DB>, has_ended: impl Fn() -> bool) {
+    until_waiting(database, 1, has_ended).await;
+}
+
+/// Waits until so many do, or `has_ended`.
+pub(crate) async fn until_waiting<DB: TestEngine>(
+    database: &TestDatabase<DB>,
+    count: i64,
+    has_ended: impl Fn() -> bool,
+) {
     let waiting = leastlock_testkit::database::sql::<DB>(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
         "SELECT count(*) FROM information_schema.innodb_trx AS t \
@@ -50,9 +59,9 @@ pub(crate) async fn until_one_waits<DB: TestEngine>(database: &TestDatabase<DB>,
     // MariaDB answers from a copy that it makes anew only if nobody has read it for 100 ms.
     let pause = || Duration::from_millis(if DB::ENGINE == Engine::MySql { fastrand::u64(110..300) } else { 5 });
     let waited = async {
-        while !has_ended() && database.int(waiting).await == 0 {
+        while !has_ended() && database.int(waiting).await < count {
             tokio::time::sleep(pause()).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waited).await.expect("one waits, or has ended");
+    tokio::time::timeout(PATIENCE, waited).await.expect("they wait, or have ended");
 }

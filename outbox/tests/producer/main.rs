@@ -33,6 +33,7 @@ mod servers {
         batches_over_the_same_keys_do_not_deadlock,
         strict_mode_locks_a_bounded_number_of_keys,
         locks_of_a_savepoint_go_with_it,
+        b16_of_many_that_wait_for_one_that_fails_one_handles_it,
         snapshot_older_than_the_mark_is_no_first_time,
         sql_finds_the_shard_that_the_crate_finds,
         sql_takes_the_lock_that_the_crate_takes,

@@ -1,1 +1,1 @@
-SELECT leastlock_outbox_append('stock-moves', '85123A', '{"units": -3}', '[["source", "shop"]]')
+SELECT leastlock_outbox_append('stock-moves', '85123A', '{"units": -3}', '[["source", "shop"]]');

@@ -6,4 +6,4 @@ FROM (
            'stock-moves' AS topic,
            convert_to('85123A', 'UTF8') AS key,
            convert_to('{"units": -3}', 'UTF8') AS value
-) AS event
+) AS event;
