@@ -40,6 +40,7 @@ BEGIN
     DECLARE v_slot INT;
     DECLARE v_at INT DEFAULT 0;
     DECLARE v_bytes BIGINT DEFAULT COALESCE(LENGTH(p_key), 0) + COALESCE(LENGTH(p_value), 0);
+    DECLARE v_is_cloud_event BOOLEAN DEFAULT FALSE;
     DECLARE v_name, v_value LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     IF p_topic IS NULL OR CONVERT(p_topic USING latin1) NOT REGEXP '^[A-Za-z0-9._-]{1,249}$' THEN
         SIGNAL SQLSTATE '22023' SET MESSAGE_TEXT = 'the topic must be 1 to 249 letters, digits, dots, _ and -';
@@ -67,8 +68,19 @@ BEGIN
         IF JSON_UNQUOTE(v_name) = 'leastlock_event_id' THEN
             SIGNAL SQLSTATE '22023' SET MESSAGE_TEXT = 'the id of the event goes out as the header leastlock_event_id';
         END IF;
+        SET v_is_cloud_event = v_is_cloud_event OR JSON_UNQUOTE(v_name) = 'ce_specversion';
         SET v_at = v_at + 1;
     END WHILE;
+    IF v_is_cloud_event AND EXISTS (
+        SELECT h.name
+        FROM JSON_TABLE(v_headers, '$[*]' COLUMNS (name VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[0]')) AS h
+        WHERE LEFT(h.name, 3) = BINARY 'ce_' OR h.name = BINARY 'content-type'
+        GROUP BY h.name COLLATE utf8mb4_bin
+        HAVING COUNT(*) > 1 OR MAX(h.name = BINARY 'ce_id')
+    ) THEN
+        SIGNAL SQLSTATE '22023'
+            SET MESSAGE_TEXT = 'an attribute of a CloudEvent can be there once only, and ce_id is made from the id of the event';
+    END IF;
     SET v_bytes = v_bytes + LENGTH(v_headers);
     IF v_bytes > 1000000 THEN
         SIGNAL SQLSTATE '22023' SET MESSAGE_TEXT = 'the event takes more than 1,000,000 bytes';

@@ -4,13 +4,17 @@ CREATE FUNCTION leastlock_outbox_digest(topic text, key bytea) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT sha256(int8send(octet_length(convert_to($1, 'UTF8'))) || convert_to($1, 'UTF8') || $2) $$;
 
--- The shard of an event; one without a key goes by its id.
+-- The shard of an event; one without a key goes by its id. In plpgsql, which keeps the plan.
 CREATE FUNCTION leastlock_outbox_shard_of(topic text, key bytea, event_id uuid) RETURNS smallint
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 AS $$
-    SELECT (('x' || encode(substring(leastlock_outbox_digest($1, coalesce($2, convert_to($3::text, 'UTF8')))
-                                     FROM 1 FOR 4), 'hex'))::bit(32)::bigint % count(*))::smallint
-    FROM leastlock_outbox_shard
+#variable_conflict use_variable
+DECLARE
+    digest bytea := leastlock_outbox_digest(topic, coalesce(key, convert_to(event_id::text, 'UTF8')));
+    number bigint := ('x' || encode(substring(digest FROM 1 FOR 4), 'hex'))::bit(32)::bigint;
+BEGIN
+    RETURN (SELECT number % count(*) FROM leastlock_outbox_shard);
+END
 $$;
 
 -- Appends an event to the caller's transaction and answers its id: a new one of version 7 (RFC 9562), if none is given. Headers
@@ -34,8 +38,9 @@ DECLARE
     stored jsonb  := coalesce(headers, '[]');
     bytes  bigint := coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0);
     header jsonb;
+    is_cloud_event boolean := false;
 BEGIN
-    IF topic IS NULL OR topic !~ '^[A-Za-z0-9._-]{1,249}$' THEN
+    IF topic IS NULL OR octet_length(topic) NOT BETWEEN 1 AND 249 OR topic ~ '[^A-Za-z0-9._-]' THEN
         RAISE EXCEPTION 'the topic must be 1 to 249 letters, digits, ''.'', ''_'' and ''-''' USING ERRCODE = '22023';
     END IF;
     IF partition < 0 THEN
@@ -55,12 +60,22 @@ BEGIN
         IF header ->> 0 = 'leastlock_event_id' THEN
             RAISE EXCEPTION 'the event''s id goes out as the header leastlock_event_id' USING ERRCODE = '22023';
         END IF;
+        is_cloud_event := is_cloud_event OR header ->> 0 = 'ce_specversion';
         bytes := bytes + octet_length(header ->> 0)
                + coalesce(CASE jsonb_typeof(header -> 1)
                               WHEN 'object' THEN octet_length(header -> 1 ->> 'hex') / 2
                               ELSE octet_length(header ->> 1)
                           END, 0);
     END LOOP;
+    IF is_cloud_event AND EXISTS (
+        SELECT FROM jsonb_array_elements(stored) AS one (header)
+        WHERE one.header ->> 0 ^@ 'ce_' OR one.header ->> 0 = 'content-type'
+        GROUP BY one.header ->> 0
+        HAVING count(*) > 1 OR one.header ->> 0 = 'ce_id'
+    ) THEN
+        RAISE EXCEPTION 'an attribute of a CloudEvent can be there once only, and ce_id is made from the event''s id'
+            USING ERRCODE = '22023';
+    END IF;
     IF bytes > max_event_bytes THEN
         RAISE EXCEPTION 'the event takes % bytes, the limit is %', bytes, max_event_bytes USING ERRCODE = '22023';
     END IF;

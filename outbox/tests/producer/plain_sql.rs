@@ -185,6 +185,8 @@ mod servers {
             "[[\"a\", {\"hex\": 1}]]",
             "[[\"leastlock_event_id\", \"b\"]]",
             "{\"a\": \"b\"}",
+            "[[\"ce_specversion\", \"1.0\"], [\"ce_id\", \"mine\"]]",
+            "[[\"ce_specversion\", \"1.0\"], [\"ce_type\", \"a\"], [\"ce_type\", \"b\"]]",
         ];
         refused.extend(headers.map(with_headers::<DB>));
         for text in refused {
@@ -194,7 +196,7 @@ mod servers {
         }
         assert_eq!(database.int("SELECT count(*) FROM leastlock_outbox").await, 0);
         // What is right is taken, and can be read by a relay.
-        let taken = r#"[["b", "1"], ["a", {"hex": "FF00"}], ["n", null], ["b", "ü"], ["b", ""]]"#;
+        let taken = r#"[["b", "1"], ["a", {"hex": "FF00"}], ["n", null], ["b", "ü"], ["b", ""], ["ce_id", "1"], ["ce_id", "2"]]"#;
         let mut tx = begin(&database).await;
         session(&mut tx, with_headers::<DB>(taken)).await.expect("it is appended");
         let given = "01890A5D-ac96-774b-bcce-b302099a8057";
@@ -203,7 +205,7 @@ mod servers {
         tx.commit().await.expect("the commit");
         let left = leaving(&database, 2).await;
         let of = |has_key: bool| left.iter().find(|event| event.key.is_some() == has_key).expect("it left");
-        let headers = r#"[["b","1"],["a",{"hex":"ff00"}],["n",null],["b","ü"],["b",""]]"#;
+        let headers = r#"[["b","1"],["a",{"hex":"ff00"}],["n",null],["b","ü"],["b",""],["ce_id","1"],["ce_id","2"]]"#;
         assert_eq!(of(true).headers.to_stored(), headers);
         let tombstone = of(false);
         assert_eq!((tombstone.event_id.to_string(), tombstone.partition), (given.to_lowercase(), Some(3)));
