@@ -52,11 +52,10 @@ pub(super) async fn round<L: Log, S: Sink>(
     let asked = relay.log.asked(&shards, after, QUEUES).await?;
     let mut round = Round { idle: asked.is_empty(), last: asked.last().map(|(_, queue)| *queue), ..Round::default() };
     let mut sending = Vec::with_capacity(asked.len());
-    let until = Instant::now() + ROUND;
     for (shard, queue) in asked {
         let events = relay.log.head(shard, queue, EVENTS).await?;
         let Some(cursor) = cursors.iter().find(|cursor| cursor.shard == shard) else { continue };
-        sending.push(send(relay, cursor, queue, events, until, &ending));
+        sending.push(send(relay, cursor, queue, events, &ending));
     }
     let mut tried = join_all(sending).await;
     for cursor in cursors {
@@ -86,11 +85,11 @@ async fn send<L: Log, S: Sink>(
     cursor: &Cursor,
     queue: Queue,
     events: Vec<LoggedEvent>,
-    until: Instant,
     ending: &CancellationToken,
 ) -> (i64, Tried, Option<String>) {
     let mut tried = Tried { queue, sent: Vec::new(), refused: None };
     let known = relay.sink.check(&events).await;
+    let until = Instant::now() + ROUND;
     let page = Arc::new(Page::of_cursor(cursor, events));
     for (index, event) in page.events.iter().enumerate() {
         if ending.is_cancelled() || Instant::now() >= until {

@@ -3,6 +3,8 @@
 
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod outages;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod parking;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod placement;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -46,6 +48,11 @@ mod sqlite_mock {
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 macro_rules! on_the_real_broker {
     ($engine:ident: $($suite:ident::$case:ident),+ $(,)?) => {
+        use leastlock_testkit::broker::Broker;
+        use leastlock_testkit::{TestDatabase, database::$engine};
+
+        use crate::{parking, placement, refusals, suite};
+
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $case() {
@@ -65,6 +72,7 @@ mod postgres_kafka {
         refusals::b7_what_a_topic_cannot_take_is_found_before_anything_is_sent,
         refusals::b7_event_refused_among_others_is_told_from_the_innocent,
         outages::b8_b19_outage_loses_parks_and_inverts_nothing,
+        parking::b7_what_the_broker_refuses_is_parked_and_leaves_in_order_once_mended,
     );
 }
 
@@ -77,6 +85,7 @@ mod mysql_kafka {
         refusals::b7_what_a_topic_cannot_take_is_found_before_anything_is_sent,
         refusals::b7_event_refused_among_others_is_told_from_the_innocent,
         outages::b8_b19_outage_loses_parks_and_inverts_nothing,
+        parking::b7_what_the_broker_refuses_is_parked_and_leaves_in_order_once_mended,
     );
 }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::suite::{PATIENCE, sink};
 
-async fn alter_topic(broker: &Broker, topic: &str, name: &str, value: &str) {
+pub(crate) async fn alter_topic(broker: &Broker, topic: &str, name: &str, value: &str) {
     let mut config = ClientConfig::new();
     let admin: AdminClient<DefaultClientContext> =
         config.set("bootstrap.servers", broker.bootstrap()).create().expect("an admin client");
