@@ -48,11 +48,6 @@ mod sqlite_mock {
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 macro_rules! on_the_real_broker {
     ($engine:ident: $($suite:ident::$case:ident),+ $(,)?) => {
-        use leastlock_testkit::broker::Broker;
-        use leastlock_testkit::{TestDatabase, database::$engine};
-
-        use crate::{parking, placement, refusals, suite};
-
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $case() {
