@@ -62,6 +62,18 @@ pub enum Error {
         /// The partition.
         partition: i32,
     },
+    /// The outbox was given more shards since it was opened; the event was refused, and the transaction can only be rolled back. The
+    /// next append knows the new number.
+    #[error("the outbox was given more shards since it was opened; run the transaction again")]
+    ShardsRaised,
+    /// The number of shards cannot be raised as asked.
+    #[error("there cannot be {shards} shards: {reason}")]
+    CannotRaise {
+        /// How many were asked for.
+        shards: u16,
+        /// Why not.
+        reason: &'static str,
+    },
     /// The database did not answer in time. Whether the statement took effect is unknown.
     #[error("the outbox's database gave no answer to {request} within {limit:?}")]
     NoAnswer {
@@ -82,16 +94,30 @@ pub enum Error {
     },
     /// The cursor is ahead of the database: it was restored from an older state, or moved to another cluster.
     #[error(
-        "shard {shard} was read up to transaction {done}, but the database is only at {current}: it was restored or \
-         moved; nothing is published until the cursor is set anew"
+        "shard {shard} was read up to {done}, but the database is only at {current}: it was restored or moved; nothing is \
+         published until `rebase` has set the cursor anew"
     )]
     CursorAhead {
         /// The shard.
         shard: i64,
-        /// The snapshot that the cursor stands at.
+        /// The snapshot that the cursor stands at; on SQLite the id.
         done: String,
-        /// The database's present snapshot.
+        /// The database's present snapshot; on SQLite the highest id that the file has given.
         current: String,
+    },
+    /// The shards were published in another cluster, whose transaction ids say nothing here: the database was restored into a
+    /// new cluster, or upgraded.
+    #[error(
+        "shard {shard} was last published in the database cluster {published_in}, and this is {here}: it was restored, moved \
+         or upgraded; nothing is published until `rebase` has set the cursor anew"
+    )]
+    Moved {
+        /// The shard.
+        shard: i64,
+        /// The system identifier of the cluster in which it was published.
+        published_in: u64,
+        /// The system identifier of this cluster.
+        here: u64,
     },
     /// A request of an operator does not say by whom it comes or why, or says it at too great a length.
     #[error("say who asks (1 to 255 bytes) and why (1 to 4,000 bytes); both go to the audit")]
@@ -115,7 +141,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Database { class, .. } => class.is_retryable(),
-            Self::NoAnswer { .. } => true,
+            Self::NoAnswer { .. } | Self::ShardsRaised => true,
             _ => false,
         }
     }

@@ -55,6 +55,8 @@
 //! | [`relay`] | reads what became visible, publishes, notes how far |
 //! | [`parked`] | events that cannot be sent: list, retry, skip, release |
 //! | [`sink`] | where events go: Kafka, memory |
+//! | [`lag`] | how far publishing is behind |
+//! | `metrics` (feature `metrics`) | what relays measure |
 //! | [`error`] | what can go wrong, and whether a retry helps |
 
 pub mod cloud_event;
@@ -62,6 +64,9 @@ pub mod error;
 pub mod event;
 pub mod headers;
 pub mod inbox;
+pub mod lag;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod migrations;
 pub mod outbox;
 pub mod parked;
@@ -77,6 +82,7 @@ pub use crate::error::Error;
 pub use crate::event::{Event, EventId};
 pub use crate::headers::Headers;
 pub use crate::inbox::{Arrival, Consumer, Inbox, InboxSql};
+pub use crate::lag::Lag;
 pub use crate::migrations::MIGRATIONS;
 pub use crate::outbox::{Outbox, Wake};
 pub use crate::parked::{Asked, Filter, Parked, ParkedEvent, Retry};

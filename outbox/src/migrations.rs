@@ -8,11 +8,13 @@ pub const MIGRATIONS: Migrations = Migrations {
     postgres: &[
         Migration { version: 1, name: "outbox", sql: include_str!("../migrations/postgres/0001_outbox.sql") },
         Migration { version: 2, name: "parked", sql: include_str!("../migrations/postgres/0002_parked.sql") },
+        Migration { version: 3, name: "shards", sql: include_str!("../migrations/postgres/0003_shards.sql") },
         Migration { version: 4, name: "append", sql: include_str!("../migrations/postgres/0004_append.sql") },
     ],
     sqlite: &[
         Migration { version: 1, name: "outbox", sql: include_str!("../migrations/sqlite/0001_outbox.sql") },
         Migration { version: 2, name: "parked", sql: include_str!("../migrations/sqlite/0002_parked.sql") },
+        Migration { version: 3, name: "shards", sql: include_str!("../migrations/sqlite/0003_shards.sql") },
         Migration { version: 4, name: "append", sql: include_str!("../migrations/sqlite/0004_append.sql") },
     ],
     mysql: &[

@@ -1,5 +1,6 @@
 //! Reads what became visible, publishes it, notes how far.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +13,12 @@ use crate::outbox::Wake;
 use crate::relay::blocking::Policies;
 use crate::relay::ownership::Ownership;
 use crate::relay::pipeline::Limits;
+use crate::relay::retention::Sweeper;
 use crate::relay::run::Run;
 use crate::sink::Sink;
 use crate::sql::OutboxSql;
 
+pub(crate) mod balance;
 mod blocking;
 pub(crate) mod connection;
 pub(crate) mod cursor;
@@ -23,9 +26,12 @@ pub(crate) mod log;
 mod ownership;
 pub(crate) mod pipeline;
 mod resume;
+mod retention;
 mod run;
 mod slot;
 mod stats;
+#[cfg(feature = "metrics")]
+mod watch;
 
 pub use self::blocking::OnRefusal;
 pub use self::log::{Log, SqlLog};
@@ -35,6 +41,9 @@ pub use self::stats::Stats;
 const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(250));
 /// How often it is noted how far was published, unless much is.
 const NOTE_EVERY: Duration = Duration::from_millis(100);
+
+/// How long events may be kept.
+const RETENTION: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24 * 365 * 10);
 
 /// Publishes the events of an outbox.
 ///
@@ -56,6 +65,7 @@ const NOTE_EVERY: Duration = Duration::from_millis(100);
 /// | `drain` | 5 s | at shutdown, how long the sink may take for what is under way |
 /// | `on_refusal` | block the key | what to do with an event that can never be sent; by topic: `on_refusal_in` |
 /// | `keys_in_memory` | 100,000 | [blocked keys](crate::parked) of a shard, 16 bytes each; where there are more, every event is looked up |
+/// | `retention` | 24 h | how long an event stays in the log after it was published, for a [`Replay`](crate::Replay) |
 #[derive(Debug)]
 #[must_use = "a relay does nothing until it runs"]
 pub struct Relay<L: Log, S: Sink> {
@@ -78,6 +88,7 @@ struct Settings {
     in_flight_bytes: usize,
     drain: Duration,
     keys_in_memory: u32,
+    retention: Option<Duration>,
 }
 
 impl Settings {
@@ -97,6 +108,7 @@ impl Default for Settings {
             in_flight_bytes: 32 << 20,
             drain: Duration::from_secs(5),
             keys_in_memory: 100_000,
+            retention: Some(Duration::from_hours(24)),
         }
     }
 }
@@ -142,7 +154,13 @@ impl<L: Log, S: Sink> Relay<L, S> {
         let heartbeat = CancellationToken::new();
         // Dropping this future drops the guard, which ends the heartbeat with it.
         let ends_heartbeat = heartbeat.clone().drop_guard();
-        let keeper = tokio::spawn(ownership.clone().keep(self.log.clone(), heartbeat));
+        let keeper = tokio::spawn(ownership.clone().keep(self.log.clone(), heartbeat.clone()));
+        if let Some(retention) = self.settings.retention {
+            let sweeper = Sweeper::new(self.log.clone(), ownership.clone(), self.settings.lease, retention);
+            tokio::spawn(sweeper.sweep_until(heartbeat.clone(), self.stats.clone()));
+        }
+        #[cfg(feature = "metrics")]
+        tokio::spawn(watch::until(heartbeat, self.log.clone()));
         let mut run = Run::new(&self, &ownership);
         let mut outcome = run.publish(&shutdown).await;
         let drained = run.drain().await;
@@ -236,6 +254,21 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
         self
     }
 
+    /// How long an event stays in the log after it was published (default: 24 h; 1 s to 10 years), and at most a twentieth longer,
+    /// while a relay runs. Counted from its publication: what could not be published for a week is still kept as long after that. It
+    /// is deleted in batches of at most 1,000, by the relay that holds its shard, which pauses three times as long as a batch
+    /// takes. On MySQL and MariaDB an event is deleted when it was published, whatever this says.
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.relay.settings.retention = Some(retention);
+        self
+    }
+
+    /// Deletes nothing: the log grows until somebody else deletes what was published.
+    pub fn keep_everything(mut self) -> Self {
+        self.relay.settings.retention = None;
+        self
+    }
+
     /// The signal of an [`Outbox`](crate::Outbox) in the same process.
     pub fn woken_by(mut self, wake: Wake) -> Self {
         self.relay.wake = wake;
@@ -247,7 +280,7 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
     /// # Errors
     /// [`SettingError`] names the setting that is out of bounds.
     pub fn build(self) -> Result<Relay<L, S>, SettingError> {
-        let Settings { lease, page, ahead, in_flight, in_flight_bytes, .. } = self.relay.settings;
+        let Settings { lease, page, ahead, in_flight, in_flight_bytes, retention, .. } = self.relay.settings;
         if !(Duration::from_millis(500)..=Duration::from_hours(1)).contains(&lease) {
             return Err(SettingError { setting: "lease", bounds: "500 ms to 1 h" });
         }
@@ -264,6 +297,9 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
         }
         if !(1..=10_000_000).contains(&self.relay.settings.keys_in_memory) {
             return Err(SettingError { setting: "keys_in_memory", bounds: "1 to 10,000,000 keys" });
+        }
+        if retention.is_some_and(|retention| !RETENTION.contains(&retention)) {
+            return Err(SettingError { setting: "retention", bounds: "1 s to 10 years" });
         }
         if !self.enough_connections {
             let bounds = "at least 2: the relay keeps one, and its heartbeat takes another";

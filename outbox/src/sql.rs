@@ -6,12 +6,14 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::parked::ParkedSql;
 use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
+use crate::sql::shards::ShardsSql;
 use crate::strict::KeyLockSql;
 
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+pub(crate) mod shards;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -21,14 +23,14 @@ mod sqlite;
 /// [`read`](Self::read) answers, for each place, the next events that are committed and neither behind it nor among the unnoted
 /// ones: every event exactly once as the place moves, the events of a key in the order of their commits, however late a
 /// transaction commits.
-pub trait OutboxSql: ParkedSql + KeyLockSql {
+pub trait OutboxSql: ParkedSql + ShardsSql + KeyLockSql {
     /// Whether events are spread over shards.
     const SHARDED: bool;
     /// Whether a position says what was published (see [`Log::POSITIONS`](crate::relay::Log::POSITIONS)).
     const POSITIONS: bool;
     /// Appends an event: shard, event id, topic, key, value, headers, partition.
     const APPEND: &'static str;
-    /// Counts the shards.
+    /// The first shard that events are appended to, and how many these are.
     const SHARDS: &'static str;
     /// A setting for the session that reads, if the engine needs one.
     const READER: Option<&'static str>;
@@ -43,11 +45,12 @@ pub trait OutboxSql: ParkedSql + KeyLockSql {
         events: &[(u16, &Event)],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Takes every shard for `owner` that is free, or that is its own by name and not among the shards `held`.
+    /// Takes at most `most` shards for `owner` that are free, or that are its own by name and not among the shards `held`.
     fn claim(
         connection: &mut Self::Connection,
         owner: &str,
         held: &[i64],
+        most: i64,
         lease_ms: i64,
     ) -> impl Future<Output = Result<Vec<Cursor>, sqlx::Error>> + Send;
 

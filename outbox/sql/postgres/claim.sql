@@ -1,15 +1,21 @@
 -- Lock: the rows of free shards; a shard that another relay is claiming is skipped. Isolation: READ COMMITTED. Whether a
 -- lease is over is judged by the database's clock. The epoch fences the previous owner: it advances no cursor any more.
 -- Free for this owner is also what bears its name though it does not hold it ($3): it lost the answer of an earlier claim,
--- or gave the shard up.
-UPDATE leastlock_outbox_shard AS s
-SET owner = $1, lease_until = clock_timestamp() + $2::bigint * interval '1 millisecond', epoch = s.epoch + 1
-FROM (
+-- or gave the shard up. At most $4 shards; MATERIALIZED, so that the limit is applied once.
+WITH free AS MATERIALIZED (
     SELECT shard
     FROM leastlock_outbox_shard
-    WHERE lease_until IS NULL OR lease_until <= clock_timestamp() OR (owner = $1 AND shard <> ALL ($3::bigint[]))
+    WHERE NOT waits
+      AND (lease_until IS NULL OR lease_until <= clock_timestamp() OR (owner = $1 AND shard <> ALL ($3::bigint[])))
     ORDER BY shard
+    LIMIT $4
     FOR UPDATE SKIP LOCKED
-) AS free
+)
+UPDATE leastlock_outbox_shard AS s
+SET owner = $1,
+    lease_until = clock_timestamp() + $2::bigint * interval '1 millisecond',
+    epoch = s.epoch + 1,
+    system_id = coalesce(s.system_id, (SELECT system_identifier FROM pg_control_system()))
+FROM free
 WHERE s.shard = free.shard
 RETURNING s.shard::bigint, s.epoch, s.done::text, s.target::text, s.last_id

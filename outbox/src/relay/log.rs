@@ -7,8 +7,10 @@ use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
 
 use crate::error::Error;
+use crate::lag::Lag;
 use crate::parked::log as parked;
 use crate::parked::{ParkedLog, Queue, Tried};
+use crate::relay::balance::Survey;
 use crate::relay::connection::Lent;
 use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
 use crate::sink::LoggedEvent;
@@ -31,18 +33,41 @@ pub trait Log: ParkedLog {
     /// read is told which events are on their way, and a note which were published.
     const POSITIONS: bool;
 
-    /// Takes every shard for `owner` that is free, or that is its own by name and not among the shards `held`.
+    /// Says that the relay `owner` is there for `stay_ms` more, and answers who else is and who holds which shard.
+    fn survey(&self, owner: &str, stay_ms: i64) -> impl Future<Output = Result<Survey, Error>> + Send;
+
+    /// Takes at most `most` shards for `owner` that are free, or that are its own by name and not among the shards `held`.
     fn claim(
         &self,
         owner: &str,
         held: &[i64],
+        most: i64,
         lease_ms: i64,
     ) -> impl Future<Output = Result<Vec<Cursor>, Error>> + Send;
 
     /// Prolongs the lease of shards held at an epoch; answers the shards for which it did.
     fn renew(&self, held: &[(i64, i64)], lease_ms: i64) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
 
-    /// Gives an owner's shards back.
+    /// Frees shards held at an epoch, of which nothing is on its way.
+    fn give_up(&self, held: &[(i64, i64)]) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Remembers what has been published by now, at most once in `every_ms`, and forgets what events kept for `keep_ms` do not need.
+    fn mark(&self, shards: &[i64], every_ms: i64, keep_ms: i64) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Deletes at most `limit` events of a shard that were published `keep_ms` ago; answers how many, and from where to go on
+    /// ("0" at first).
+    fn sweep(
+        &self,
+        shard: i64,
+        keep_ms: i64,
+        from: &str,
+        limit: i64,
+    ) -> impl Future<Output = Result<(u64, String), Error>> + Send;
+
+    /// How far publishing is behind, where that can be told.
+    fn lag(&self) -> impl Future<Output = Result<Option<Lag>, Error>> + Send;
+
+    /// Gives an owner's shards back, and says that it is there no more.
     fn release(&self, owner: &str) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Reads the next page of each shard, at most `limit` events each; a page for each place, in the same order.
@@ -69,9 +94,19 @@ impl<DB: OutboxSql> SqlLog<DB> {
 impl<DB: OutboxSql> Log for SqlLog<DB> {
     const POSITIONS: bool = DB::POSITIONS;
 
-    async fn claim(&self, owner: &str, held: &[i64], lease_ms: i64) -> Result<Vec<Cursor>, Error> {
+    async fn survey(&self, owner: &str, stay_ms: i64) -> Result<Survey, Error> {
         let mut connection = Lent::from(&self.pool).await?;
-        let claimed = DB::claim(&mut connection, owner, held, lease_ms).await.map_err(Error::database::<DB>)?;
+        let mut survey = DB::survey(&mut connection, owner, stay_ms).await?;
+        if survey.waiting && DB::open_waiting(&mut connection).await.map_err(Error::database::<DB>)? > 0 {
+            survey = DB::survey(&mut connection, owner, stay_ms).await?;
+        }
+        connection.give_back();
+        Ok(survey)
+    }
+
+    async fn claim(&self, owner: &str, held: &[i64], most: i64, lease_ms: i64) -> Result<Vec<Cursor>, Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        let claimed = DB::claim(&mut connection, owner, held, most, lease_ms).await.map_err(Error::database::<DB>)?;
         connection.give_back();
         Ok(claimed)
     }
@@ -83,10 +118,39 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
         Ok(renewed)
     }
 
+    async fn give_up(&self, held: &[(i64, i64)]) -> Result<(), Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        DB::give_up(&mut connection, held).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
+        Ok(())
+    }
+
+    async fn mark(&self, shards: &[i64], every_ms: i64, keep_ms: i64) -> Result<(), Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        DB::mark_published(&mut connection, shards, every_ms, keep_ms).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
+        Ok(())
+    }
+
+    async fn sweep(&self, shard: i64, keep_ms: i64, from: &str, limit: i64) -> Result<(u64, String), Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        let swept = DB::sweep(&mut connection, shard, keep_ms, from, limit).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
+        Ok(swept)
+    }
+
+    async fn lag(&self) -> Result<Option<Lag>, Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        let lag = Lag::read::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
+        Ok(Some(lag))
+    }
+
     async fn release(&self, owner: &str) -> Result<(), Error> {
         let mut connection = Lent::from(&self.pool).await?;
         let release = Statement::new(DB::RELEASE).bind(owner);
         release.execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
+        DB::leave(&mut connection, owner).await.map_err(Error::database::<DB>)?;
         connection.give_back();
         Ok(())
     }

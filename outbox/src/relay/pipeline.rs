@@ -160,6 +160,17 @@ impl Pipeline {
         }
     }
 
+    /// Sends nothing more of these shards: they are to be another relay's.
+    pub(crate) fn drain(&mut self, shards: &[i64]) {
+        self.lanes.iter_mut().filter(|lane| shards.contains(&lane.shard())).for_each(Lane::drain);
+    }
+
+    /// Forgets the shards of which nothing is on its way and all that was published is noted, of those that are to be another
+    /// relay's; answers which.
+    pub(crate) fn give_up(&mut self) -> Vec<i64> {
+        self.lanes.extract_if(.., |lane| lane.is_drained()).map(|lane| lane.shard()).collect()
+    }
+
     /// Forgets every shard.
     pub(crate) fn clear(&mut self) {
         self.lanes.clear();
@@ -168,6 +179,16 @@ impl Pipeline {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.lanes.is_empty()
+    }
+
+    /// The shards that are held and are not to be another relay's.
+    pub(crate) fn staying(&self) -> impl Iterator<Item = &Cursor> {
+        self.lanes.iter().filter(|lane| !lane.is_draining()).map(Lane::cursor)
+    }
+
+    /// How many shards are held.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes.len()
     }
 
     /// The shards that are held.
@@ -180,7 +201,7 @@ impl Pipeline {
         if self.stop.is_some() || self.bytes() >= self.limits.bytes {
             return Vec::new();
         }
-        let with_room = self.lanes.iter().filter(|lane| lane.ahead() < self.limits.ahead);
+        let with_room = self.lanes.iter().filter(|lane| !lane.is_draining() && lane.ahead() < self.limits.ahead);
         with_room.map(Lane::place).collect()
     }
 

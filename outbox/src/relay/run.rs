@@ -16,11 +16,13 @@ use crate::relay::log::Log;
 use crate::relay::ownership::Ownership;
 use crate::relay::pipeline::{Outgoing, Pipeline};
 use crate::relay::resume::Round;
-use crate::relay::run::parked::{check, claim};
+use crate::relay::run::parked::check;
+use crate::relay::run::shards::{Look, look};
 use crate::relay::slot::Slot;
 use crate::sink::{Batch, Refusal, Report, Reports, SendError, Sink};
 
 mod parked;
+mod shards;
 
 /// The most that a read may be given, however often it was cut off.
 const LONGEST_READ: Duration = Duration::from_hours(1);
@@ -34,7 +36,8 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
     reports: Arc<Reports>,
     /// Memory for reports, used again and again.
     spare: Vec<Report>,
-    claiming: Slot<'a, Result<Vec<Claimed>, Error>>,
+    claiming: Slot<'a, Result<Look, Error>>,
+    giving_up: Slot<'a, Result<(), Error>>,
     reading: Slot<'a, Result<Vec<Page>, Error>>,
     handing_over: Slot<'a, Handed>,
     noting: Slot<'a, Result<Vec<i64>, Error>>,
@@ -80,6 +83,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             reports: Arc::default(),
             spare: Vec::new(),
             claiming: Slot::empty(),
+            giving_up: Slot::empty(),
             reading: Slot::empty(),
             handing_over: Slot::empty(),
             noting: Slot::empty(),
@@ -111,6 +115,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
                 own = self.noting.done() => self.have_noted(own)?,
                 claimed = self.claiming.done() => self.have_claimed(claimed)?,
                 round = self.resuming.done() => self.have_resumed(round)?,
+                given_up = self.giving_up.done() => self.have_given_up(given_up)?,
                 () = self.relay.wake.notified() => (self.read_at, self.pause) = (Instant::now(), POLL.0),
                 () = tokio::time::sleep_until(next.into()) => {}
             }
@@ -168,6 +173,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     /// Gives all shards back.
     pub(super) async fn release(self) -> Result<(), Error> {
         let limit = self.relay.settings.lease / 3;
+        self.relay.stats.hold(0, 0);
         within(limit, "giving the shards back", self.ownership.release(&*self.relay.log)).await
     }
 
@@ -182,7 +188,11 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             let (relay, ownership) = (self.relay, self.ownership);
             let limit = relay.settings.lease / 3;
             let to_load = i64::try_from(self.gate.to_load()).unwrap_or(i64::MAX);
-            self.claiming.start(within(limit, "a claim", claim(ownership, &*relay.log, to_load)));
+            self.claiming.start(within(limit, "a claim", look(ownership, &*relay.log, to_load)));
+        }
+        // What an operator asked for may be on its way too.
+        if self.giving_up.is_empty() && self.resuming.is_empty() {
+            self.start_giving_up();
         }
         if self.noting.is_empty() && self.is_note_due(now) {
             self.start_note();
@@ -260,34 +270,6 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         let (relay, limit) = (self.relay, self.read_limit);
         let page = i64::from(relay.settings.page);
         self.reading.start(async move { within(limit, "a read", relay.log.read(&from, page)).await });
-    }
-
-    fn have_claimed(&mut self, claimed: Result<Vec<Claimed>, Error>) -> Result<(), Error> {
-        match claimed {
-            Ok(claimed) => {
-                self.claim_at = Instant::now() + self.relay.settings.lease / 10;
-                if !claimed.is_empty() {
-                    let own = |(cursor, blocked): Claimed| {
-                        self.gate.own(cursor.shard, blocked);
-                        cursor
-                    };
-                    let cursors = claimed.into_iter().map(own).collect();
-                    self.pipeline.own(cursors);
-                    // A round may be under way that was of a shard's earlier epoch.
-                    self.look_at = Instant::now();
-                    (self.read_at, self.pause) = (Instant::now(), POLL.0);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                // What was claimed and is not known whole is claimed again.
-                let cursors: Vec<_> = self.pipeline.cursors().cloned().collect();
-                self.ownership.keep_only(&cursors);
-                self.fail(error)?;
-                self.claim_at = self.resume_at;
-                Ok(())
-            }
-        }
     }
 
     fn have_read(&mut self, pages: Result<Vec<Page>, Error>) -> Result<(), Error> {
@@ -368,6 +350,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         }
         if !lost.is_empty() {
             tracing::warn!("another relay owns some of the outbox shards now");
+            self.relay.stats.hold(self.pipeline.lanes(), 0);
             let cursors: Vec<_> = self.pipeline.cursors().cloned().collect();
             self.ownership.keep_only(&cursors);
             self.gate.keep_only(&cursors);
@@ -384,6 +367,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         self.claiming.clear();
         self.pipeline.clear();
         self.gate.keep_only(&[]);
+        self.relay.stats.hold(0, 0);
         self.ownership.keep_only(&[]);
         self.claim_at = Instant::now();
     }

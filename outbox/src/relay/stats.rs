@@ -1,12 +1,18 @@
 //! What a relay has done so far.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::relay::pipeline::Progress;
 
-/// Live figures of a relay; clones see the same figures.
+/// What a rate is taken over.
+const RATE_WINDOW: Duration = Duration::from_secs(10);
+/// The least time between two samples for it: a hundred of them at most.
+const RATE_SAMPLE: Duration = Duration::from_millis(100);
+
+/// Live figures of a relay; clones see the same figures. How far all relays are behind is [`Lag`](crate::Lag)'s to say.
 #[derive(Debug, Clone, Default)]
 pub struct Stats(Arc<Figures>);
 
@@ -14,10 +20,14 @@ pub struct Stats(Arc<Figures>);
 struct Figures {
     published: AtomicU64,
     acknowledged: AtomicU64,
+    deleted: AtomicU64,
+    held: AtomicU64,
+    handed_over: AtomicU64,
     lag_sum_ms: AtomicU64,
     lag_max_ms: AtomicU64,
     parked: AtomicU64,
     overtaking: AtomicU64,
+    samples: Mutex<VecDeque<(Instant, u64)>>,
 }
 
 impl Stats {
@@ -25,6 +35,35 @@ impl Stats {
     #[must_use]
     pub fn published(&self) -> u64 {
         self.0.published.load(Relaxed)
+    }
+
+    /// Events noted as published a second, over the last ten seconds.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "a rate needs no more than a float has")]
+    pub fn published_per_second(&self) -> f64 {
+        let mut samples = self.0.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        forget_old(&mut samples, Instant::now());
+        let Some((since, before)) = samples.front() else { return 0.0 };
+        let seconds = since.elapsed().as_secs_f64();
+        if seconds > 0.0 { (self.published() - before) as f64 / seconds } else { 0.0 }
+    }
+
+    /// Shards that the relay holds now.
+    #[must_use]
+    pub fn shards(&self) -> u64 {
+        self.0.held.load(Relaxed)
+    }
+
+    /// Shards that the relay has handed over to another one.
+    #[must_use]
+    pub fn handed_over(&self) -> u64 {
+        self.0.handed_over.load(Relaxed)
+    }
+
+    /// Events deleted from the log because their retention was over.
+    #[must_use]
+    pub fn deleted(&self) -> u64 {
+        self.0.deleted.load(Relaxed)
     }
 
     /// The mean time from an event's append to its acknowledgement.
@@ -65,10 +104,57 @@ impl Stats {
         self.0.overtaking.fetch_add(progress.overtaking, Relaxed);
         self.0.lag_sum_ms.fetch_add(progress.lag_sum_ms, Relaxed);
         self.0.lag_max_ms.fetch_max(progress.lag_max_ms, Relaxed);
+        #[cfg(feature = "metrics")]
+        crate::metrics::acknowledged(Duration::from_millis(progress.lag_max_ms));
     }
 
     /// What was noted as published.
     pub(crate) fn noted(&self, events: u64) {
-        self.0.published.fetch_add(events, Relaxed);
+        let before = self.0.published.fetch_add(events, Relaxed);
+        let mut samples = self.0.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        forget_old(&mut samples, now);
+        if samples.back().is_none_or(|(last, _)| now - *last >= RATE_SAMPLE) {
+            samples.push_back((now, before));
+        }
+        #[cfg(feature = "metrics")]
+        crate::metrics::published(events);
+    }
+
+    pub(crate) fn count_deleted(&self, events: u64) {
+        self.0.deleted.fetch_add(events, Relaxed);
+        #[cfg(feature = "metrics")]
+        crate::metrics::deleted(events);
+    }
+
+    /// How many shards the relay holds, and how many of those that it held it has just handed over.
+    pub(crate) fn hold(&self, shards: usize, handed_over: usize) {
+        self.0.held.store(shards as u64, Relaxed);
+        self.0.handed_over.fetch_add(handed_over as u64, Relaxed);
+        #[cfg(feature = "metrics")]
+        crate::metrics::shards(shards, handed_over);
+    }
+}
+
+fn forget_old(samples: &mut VecDeque<(Instant, u64)>, now: Instant) {
+    while samples.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) > RATE_WINDOW) {
+        samples.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_counts_what_was_published_in_the_window() {
+        let stats = Stats::default();
+        assert!(stats.published_per_second() == 0.0);
+        stats.noted(50);
+        std::thread::sleep(Duration::from_millis(20));
+        stats.noted(50);
+        let rate = stats.published_per_second();
+        assert!(rate > 0.0 && rate <= 100.0 / 0.02, "{rate}");
+        assert_eq!(stats.published(), 100);
     }
 }

@@ -11,6 +11,8 @@ use crate::parked::sql::postgres::park;
 use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom, newest_transaction};
 use crate::sink::LoggedEvent;
 
+mod shards;
+
 const APPEND_ALL: &str = include_str!("../../sql/postgres/append_all.sql");
 const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
 const RENEW: &str = include_str!("../../sql/postgres/renew.sql");
@@ -54,9 +56,10 @@ impl OutboxSql for Postgres {
         connection: &mut Self::Connection,
         owner: &str,
         held: &[i64],
+        most: i64,
         lease_ms: i64,
     ) -> Result<Vec<Cursor>, sqlx::Error> {
-        let claim = Statement::new(CLAIM).bind(owner).bind(lease_ms).bind(held);
+        let claim = Statement::new(CLAIM).bind(owner).bind(lease_ms).bind(held).bind(most);
         let rows = claim.fetch_all::<Self>(connection).await?;
         let cursor = |row: &Row<Self>| {
             let position = Position { done: row.text(2)?, target: row.optional_text(3)?, last_id: row.int(4)? };

@@ -11,6 +11,8 @@ use crate::parked::sql::sqlite::park;
 use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom};
 use crate::sink::LoggedEvent;
 
+mod shards;
+
 const CLAIM: &str = include_str!("../../sql/sqlite/claim.sql");
 const RENEW: &str = include_str!("../../sql/sqlite/renew.sql");
 const READ: &str = include_str!("../../sql/sqlite/read.sql");
@@ -38,9 +40,10 @@ impl OutboxSql for Sqlite {
         connection: &mut Self::Connection,
         owner: &str,
         held: &[i64],
+        most: i64,
         lease_ms: i64,
     ) -> Result<Vec<Cursor>, sqlx::Error> {
-        let claim = Statement::new(CLAIM).bind(owner).bind(lease_ms).bind(i64::from(!held.is_empty()));
+        let claim = Statement::new(CLAIM).bind(owner).bind(lease_ms).bind(i64::from(!held.is_empty())).bind(most);
         let rows = claim.fetch_all::<Self>(connection).await?;
         let cursor = |row: &leastlock_core::Row<Self>| {
             let position = Position { done: String::new(), target: None, last_id: row.int(2)? };

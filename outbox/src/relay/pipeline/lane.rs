@@ -38,6 +38,8 @@ pub(super) struct Lane {
     ids: VecDeque<i64>,
     /// Up to where the note that is under way goes.
     noting: Option<u64>,
+    /// Whether it is to be another relay's.
+    draining: bool,
 }
 
 /// A page of which some event is not published.
@@ -80,7 +82,22 @@ impl Lane {
             positions,
             ids: VecDeque::new(),
             noting: None,
+            draining: false,
         }
+    }
+
+    /// Nothing more is read or sent, but what was refused among others, which others of its key may have overtaken.
+    pub(super) fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// Whether it can be handed over: nothing is on its way, and a relay that takes it up repeats nothing.
+    pub(super) fn is_drained(&self) -> bool {
+        self.draining && self.unanswered == 0 && self.refused.is_empty() && self.unnoted() == 0 && self.noting.is_none()
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -164,6 +181,9 @@ impl Lane {
     ) -> Result<Option<Outgoing>, Stop> {
         if !self.refused.is_empty() {
             return self.hand_over_alone(gate, progress, now);
+        }
+        if self.draining {
+            return Ok(None);
         }
         while let Some(place) = self.pages.iter().position(|page| page.end() > self.handed_over) {
             let InMemory { page, refusals: Some(_), .. } = &self.pages[place] else { return Ok(None) };

@@ -29,6 +29,9 @@ enum Op {
     NoteTaken,
     NoteUnanswered,
     Takeover(prop::sample::Index),
+    /// A shard is to be another relay's.
+    Drain(prop::sample::Index),
+    GiveUp,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -43,6 +46,8 @@ fn op() -> impl Strategy<Value = Op> {
         3 => Just(Op::NoteTaken),
         1 => Just(Op::NoteUnanswered),
         1 => any().prop_map(Op::Takeover),
+        1 => any().prop_map(Op::Drain),
+        3 => Just(Op::GiveUp),
     ]
 }
 
@@ -161,6 +166,20 @@ impl World {
         }
     }
 
+    /// What another relay takes up, it takes up behind all that was sent, and nothing of it is on its way.
+    fn give_up(&mut self) -> bool {
+        let lanes: BTreeMap<i64, u64> = self.pipeline.lanes.iter().map(|lane| (lane.shard(), lane.id())).collect();
+        let given_up = self.pipeline.give_up();
+        for &shard in &given_up {
+            assert!(self.reports_for.iter().all(|(lane, ..)| *lane != lanes[&shard]), "{shard} is on its way");
+            let noted = |id: i64| !self.left.contains(&(shard, id));
+            let sent = self.sent.get(&shard).copied().unwrap_or_default();
+            assert!((1..=sent).all(noted), "{shard}/{sent} was sent, and is not noted");
+            self.own(shard);
+        }
+        !given_up.is_empty()
+    }
+
     fn rewind(&mut self) {
         self.sent.clear();
         self.pipeline.rewind(&mut self.gate);
@@ -220,6 +239,11 @@ impl World {
                     (0..SHARDS).for_each(|shard| self.own(shard));
                 }
             }
+            Op::Drain(which) => {
+                let shard = i64::try_from(which.index(usize::try_from(SHARDS).unwrap())).unwrap();
+                self.pipeline.drain(&[shard]);
+            }
+            Op::GiveUp => drop(self.give_up()),
             // Another relay had the shard for a moment and did nothing.
             Op::Takeover(which) => {
                 let shard = i64::try_from(which.index(usize::try_from(SHARDS).unwrap())).unwrap();
@@ -250,6 +274,7 @@ impl World {
             self.note();
             moved |= self.noting.is_some();
             self.note_taken();
+            moved |= self.give_up();
             if !moved {
                 return;
             }

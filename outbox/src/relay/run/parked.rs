@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Claimed, Handed, Run};
+use super::{Handed, Run};
 use crate::error::Error;
 use crate::parked::{Cause, Queue};
 use crate::relay::Relay;
 use crate::relay::connection::within;
 use crate::relay::cursor::{Cursor, Note, Page};
 use crate::relay::log::Log;
-use crate::relay::ownership::Ownership;
 use crate::relay::pipeline::Parked;
 use crate::relay::resume::{self, LOOK_EVERY, Round};
 use crate::sink::Sink;
@@ -19,7 +18,7 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
     /// Looks for what operators have asked for, if it is time.
     pub(super) fn start_resuming(&mut self, now: Instant) {
         if self.resuming.is_empty() && now >= self.look_at && !self.pipeline.is_empty() {
-            let cursors: Vec<Cursor> = self.pipeline.cursors().cloned().collect();
+            let cursors: Vec<Cursor> = self.pipeline.staying().cloned().collect();
             let (relay, after, ending) = (self.relay, self.resume_after, self.ending.clone());
             self.resuming.start(async move { resume::round(relay, &cursors, after, ending).await });
         }
@@ -80,17 +79,6 @@ pub(super) async fn check<L: Log, S: Sink>(
         within(relay.settings.lease, "looking blocked keys up", relay.log.blocked_among(&keys)).await
     };
     Handed::Checked(lane, relay.sink.check(&page.events).await, found)
-}
-
-/// Takes free shards, and asks which keys are blocked in them.
-pub(super) async fn claim(ownership: &Ownership, log: &impl Log, to_load: i64) -> Result<Vec<Claimed>, Error> {
-    let cursors = ownership.claim(log).await?;
-    let mut claimed = Vec::with_capacity(cursors.len());
-    for cursor in cursors {
-        let blocked = log.blocked(cursor.shard, to_load).await?;
-        claimed.push((cursor, blocked));
-    }
-    Ok(claimed)
 }
 
 /// Once for each event that the sink refused: what is parked behind it is only counted.
