@@ -55,6 +55,7 @@
 //! | [`relay`] | reads what became visible, publishes, notes how far |
 //! | [`parked`] | events that cannot be sent: list, retry, skip, release |
 //! | [`sink`] | where events go: Kafka, memory |
+//! | [`rebase`](mod@rebase) | a cursor set anew, after the database was restored or moved |
 //! | [`lag`] | how far publishing is behind |
 //! | `metrics` (feature `metrics`) | what relays measure |
 //! | [`error`] | what can go wrong, and whether a retry helps |
@@ -70,6 +71,7 @@ pub mod metrics;
 mod migrations;
 pub mod outbox;
 pub mod parked;
+pub mod rebase;
 pub mod relay;
 mod shard;
 pub mod sink;
@@ -86,6 +88,7 @@ pub use crate::lag::Lag;
 pub use crate::migrations::MIGRATIONS;
 pub use crate::outbox::{Outbox, Wake};
 pub use crate::parked::{Asked, Filter, Parked, ParkedEvent, Retry};
+pub use crate::rebase::{RebaseSql, Rebased, rebase};
 pub use crate::relay::{Log, OnRefusal, Relay, RelayBuilder, SqlLog, Stats, Summary};
 #[cfg(feature = "kafka")]
 pub use crate::sink::kafka::KafkaSink;

@@ -5,6 +5,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`database`] | a fresh database per test on each engine |
+//! | [`cluster`] | a PostgreSQL cluster of the test's own |
 //! | [`mount!`] | one conformance suite, mounted once per engine |
 //! | [`dropped_after`], [`Drops`] | a future that is dropped half-way, at each point at which it waits |
 //! | [`process`] | children that can be killed, stopped and continued |
@@ -25,6 +26,7 @@ pub mod broker;
 mod cancel;
 pub mod cases;
 pub mod checkers;
+pub mod cluster;
 pub mod database;
 pub mod history;
 mod mount;

@@ -1,0 +1,7 @@
+-- Lock: every shard's row, to the end of the transaction: no relay claims or notes meanwhile. Isolation: READ COMMITTED.
+SELECT (s.system_id <> here.system_identifier
+        OR pg_snapshot_xmax(s.done) > pg_snapshot_xmax(pg_current_snapshot()))::integer::bigint
+FROM leastlock_outbox_shard AS s
+CROSS JOIN pg_control_system() AS here
+ORDER BY s.shard
+FOR UPDATE OF s

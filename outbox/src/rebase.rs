@@ -1,0 +1,109 @@
+//! A cursor set anew, after the database was restored or moved.
+
+use leastlock_core::{Statement, begin, commit};
+use sqlx::Pool;
+
+use crate::error::Error;
+use crate::sql::OutboxSql;
+
+/// An engine whose cursor can be set anew.
+pub trait RebaseSql: OutboxSql {
+    /// What has to be locked, and how.
+    const REBASE_LOCKS: &'static [&'static str];
+    /// One row a shard: whether its cursor is of another database.
+    const REBASE_NEEDED: &'static str;
+    /// Makes what is not certainly published new, if that takes a statement of its own; changes one row an event.
+    const REBASE_UNPUBLISHED: Option<&'static str>;
+    /// Sets everything else.
+    const REBASE_REST: &'static [&'static str];
+}
+
+#[cfg(feature = "postgres")]
+impl RebaseSql for sqlx::Postgres {
+    const REBASE_LOCKS: &'static [&'static str] = &[
+        include_str!("../sql/postgres/lock_wait.sql"),
+        include_str!("../sql/postgres/rebase_lock.sql"),
+        include_str!("../sql/postgres/unchecked_shards.sql"),
+    ];
+    const REBASE_NEEDED: &'static str = include_str!("../sql/postgres/rebase_needed.sql");
+    const REBASE_UNPUBLISHED: Option<&'static str> = Some(include_str!("../sql/postgres/rebase_unpublished.sql"));
+    const REBASE_REST: &'static [&'static str] = &[
+        include_str!("../sql/postgres/rebase_published.sql"),
+        include_str!("../sql/postgres/rebase_shards.sql"),
+        include_str!("../sql/postgres/rebase_marks.sql"),
+        include_str!("../sql/postgres/checked_shards.sql"),
+    ];
+}
+
+#[cfg(feature = "sqlite")]
+impl RebaseSql for sqlx::Sqlite {
+    const REBASE_LOCKS: &'static [&'static str] = &[];
+    const REBASE_NEEDED: &'static str = include_str!("../sql/sqlite/rebase_needed.sql");
+    const REBASE_UNPUBLISHED: Option<&'static str> = None;
+    const REBASE_REST: &'static [&'static str] =
+        &[include_str!("../sql/sqlite/rebase_shards.sql"), include_str!("../sql/sqlite/rebase_marks.sql")];
+}
+
+/// What [`rebase`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Rebased {
+    /// The cursors are of this database; nothing was changed.
+    NotNeeded,
+    /// They were set anew.
+    Done {
+        /// Events that are published from here on: those that had not been, and those of which that is not certain. `None` where
+        /// it is all that is in the log.
+        to_publish: Option<u64>,
+    },
+}
+
+/// Sets the relays' cursors anew after the database was restored or moved, so that they go on: no event of the log is lost. For an
+/// operator, after a relay has stopped with [`Error::Moved`] or [`Error::CursorAhead`].
+///
+/// **PostgreSQL.** Call it after a dump was restored into another cluster, after `pg_upgrade`, or when transaction ids were set
+/// back. Where nothing of that happened it changes nothing. What had been published when the dump was made is not published again, but
+/// for what was noted in the last third of the relays' lease before it. Appends wait while it works; it waits up to
+/// 30 s for transactions that have appended. It rewrites the rows to be published, and of the others those whose transaction id lies
+/// ahead of this cluster's.
+///
+/// What the *other* database published after the dump was made is published again, if it is in this one; and what was appended there after
+/// that is not here at all. End the relays of the other database first. Restore the log with its sequence, as `pg_dump` does: new
+/// events must get higher ids than old ones.
+///
+/// **`SQLite`.** Needed when the log was replaced by an older one while the cursor stayed. Everything that is in the log is
+/// published, again where it had been. A whole file restored from a backup needs nothing: its cursor is as old as its log.
+///
+/// A physical backup, a point-in-time recovery and a standby that is promoted need nothing either: their cursor is as old as their log.
+/// What was published and is not there any more cannot be told from it.
+///
+/// # Errors
+/// [`Error::Database`]; when a transaction that has appended stays open for 30 s, as the class of a lock time-out.
+///
+/// # Cancel safety
+/// One transaction: it is done whole or not at all.
+pub async fn rebase<DB: RebaseSql>(pool: &Pool<DB>) -> Result<Rebased, Error> {
+    let database = Error::database::<DB>;
+    let mut tx = begin(pool).await.map_err(database)?;
+    for lock in DB::REBASE_LOCKS {
+        Statement::new(*lock).execute::<DB>(&mut tx).await.map_err(database)?;
+    }
+    let shards = Statement::new(DB::REBASE_NEEDED).fetch_all::<DB>(&mut tx).await.map_err(database)?;
+    let mut needed = false;
+    for shard in &shards {
+        needed |= shard.optional_int(0).map_err(database)? == Some(1);
+    }
+    if !needed {
+        return Ok(Rebased::NotNeeded);
+    }
+    let to_publish = match DB::REBASE_UNPUBLISHED {
+        Some(unpublished) => Some(Statement::new(unpublished).execute::<DB>(&mut tx).await.map_err(database)?),
+        None => None,
+    };
+    for rest in DB::REBASE_REST {
+        Statement::new(*rest).execute::<DB>(&mut tx).await.map_err(database)?;
+    }
+    commit(tx).await.map_err(database)?;
+    tracing::warn!(?to_publish, "the cursors of the outbox were set anew");
+    Ok(Rebased::Done { to_publish })
+}
