@@ -56,6 +56,7 @@
 //! | [`parked`] | events that cannot be sent: list, retry, skip, release |
 //! | [`sink`] | where events go: Kafka, memory |
 //! | [`rebase`](mod@rebase) | a cursor set anew, after the database was restored or moved |
+//! | `raise` (feature `postgres`) | more shards, while events are appended and published |
 //! | [`lag`] | how far publishing is behind |
 //! | `metrics` (feature `metrics`) | what relays measure |
 //! | [`error`] | what can go wrong, and whether a retry helps |
@@ -71,6 +72,8 @@ pub mod metrics;
 mod migrations;
 pub mod outbox;
 pub mod parked;
+#[cfg(feature = "postgres")]
+pub mod raise;
 pub mod rebase;
 pub mod relay;
 mod shard;
@@ -88,6 +91,8 @@ pub use crate::lag::Lag;
 pub use crate::migrations::MIGRATIONS;
 pub use crate::outbox::{Outbox, Wake};
 pub use crate::parked::{Asked, Filter, Parked, ParkedEvent, Retry};
+#[cfg(feature = "postgres")]
+pub use crate::raise::raise_shards;
 pub use crate::rebase::{RebaseSql, Rebased, rebase};
 pub use crate::relay::{Log, OnRefusal, Relay, RelayBuilder, SqlLog, Stats, Summary};
 #[cfg(feature = "kafka")]

@@ -10,6 +10,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration { version: 2, name: "parked", sql: include_str!("../migrations/postgres/0002_parked.sql") },
         Migration { version: 3, name: "shards", sql: include_str!("../migrations/postgres/0003_shards.sql") },
         Migration { version: 4, name: "append", sql: include_str!("../migrations/postgres/0004_append.sql") },
+        Migration { version: 5, name: "raised", sql: include_str!("../migrations/postgres/0005_raised.sql") },
     ],
     sqlite: &[
         Migration { version: 1, name: "outbox", sql: include_str!("../migrations/sqlite/0001_outbox.sql") },

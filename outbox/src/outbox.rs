@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use leastlock_core::Statement;
 use sqlx::{Pool, Transaction};
@@ -9,13 +10,15 @@ use tokio::sync::Notify;
 
 use crate::error::Error;
 use crate::event::{Event, EventId};
-use crate::shard::shard_of;
+use crate::shard::Shards;
 use crate::sql::OutboxSql;
 use crate::strict::lock_keys;
 use crate::trace::{TRACEPARENT, TraceContext, TraceSource};
 
 /// Kafka's default limit of a record (`message.max.bytes` = 1,048,588) with room for the headers that the relay adds.
 const DEFAULT_MAX_EVENT_BYTES: usize = 1_000_000;
+/// The constraint that keeps events out of shards whose place others have taken (`sql/postgres/checked_shards.sql`).
+const RETIRED: &str = "leastlock_outbox_active";
 /// Keeps a statement to a size that no server minds.
 const EVENTS_A_STATEMENT: usize = 1_000;
 /// As that, in bytes of key, value and headers: a statement takes twice as many where they travel as text, and MariaDB takes 16 MiB
@@ -40,7 +43,8 @@ const BYTES_A_STATEMENT: usize = 4 * 1024 * 1024;
 /// - In [strict mode](Self::strict) the outbox takes a lock of its own for the key before the append.
 #[derive(Debug, Clone)]
 pub struct Outbox {
-    shards: u16,
+    /// Which shards events are appended to; 0 when that has to be read anew.
+    shards: Arc<AtomicU32>,
     max_event_bytes: usize,
     is_strict: bool,
     trace: Option<TraceSource>,
@@ -57,17 +61,14 @@ impl Outbox {
     /// It only reads.
     pub async fn open<DB: OutboxSql>(pool: &Pool<DB>) -> Result<Self, Error> {
         let mut connection = pool.acquire().await.map_err(Error::database::<DB>)?;
-        let count = Statement::new(DB::SHARDS).fetch_one::<DB>(&mut connection).await.and_then(|row| row.int(0));
-        match u16::try_from(count.map_err(Error::database::<DB>)?) {
-            Ok(shards @ 1..) => Ok(Self {
-                shards,
-                max_event_bytes: DEFAULT_MAX_EVENT_BYTES,
-                is_strict: false,
-                trace: None,
-                wake: Wake::default(),
-            }),
-            _ => Err(Error::NoShards),
-        }
+        let shards = Shards::read::<DB>(&mut connection).await?;
+        Ok(Self {
+            shards: Arc::new(AtomicU32::new(shards.packed())),
+            max_event_bytes: DEFAULT_MAX_EVENT_BYTES,
+            is_strict: false,
+            trace: None,
+            wake: Wake::default(),
+        })
     }
 
     /// Sets the largest event that is taken, in bytes of key, value and headers. Keep it below the topic's own limit.
@@ -126,7 +127,9 @@ impl Outbox {
         if self.is_strict {
             lock_keys::<DB>(tx, std::iter::once(&event)).await?;
         }
-        append_one::<DB>(tx, self.shard::<DB>(&event), &event).await.map_err(Error::database::<DB>)?;
+        let shards = self.shards::<DB>(tx).await?;
+        let appended = append_one::<DB>(tx, shards.of(&event), &event).await;
+        appended.map_err(|source| self.refused::<DB>(source))?;
         Ok(event.id)
     }
 
@@ -147,11 +150,21 @@ impl Outbox {
         if self.is_strict {
             lock_keys::<DB>(tx, events.iter()).await?;
         }
-        let mut rest: &[Event] = &events;
+        self.append_unchecked(tx, &events).await
+    }
+
+    /// Appends events as they are: copies of such as were taken already.
+    pub(crate) async fn append_unchecked<DB: OutboxSql>(
+        &self,
+        tx: &mut Transaction<'_, DB>,
+        events: &[Event],
+    ) -> Result<(), Error> {
+        let shards = self.shards::<DB>(tx).await?;
+        let mut rest = events;
         while !rest.is_empty() {
             let (statement, after) = rest.split_at(events_of_a_statement(rest));
-            let sharded: Vec<_> = statement.iter().map(|event| (self.shard::<DB>(event), event)).collect();
-            DB::append_all(tx, &sharded).await.map_err(Error::database::<DB>)?;
+            let sharded: Vec<_> = statement.iter().map(|event| (shards.of(event), event)).collect();
+            DB::append_all(tx, &sharded).await.map_err(|source| self.refused::<DB>(source))?;
             rest = after;
         }
         Ok(())
@@ -183,8 +196,24 @@ impl Outbox {
         events.iter().map(traced).collect()
     }
 
-    fn shard<DB: OutboxSql>(&self, event: &Event) -> u16 {
-        shard_of(event, if DB::SHARDED { self.shards } else { 1 })
+    /// The shards to append to: as they are known, unless their number was raised since.
+    async fn shards<DB: OutboxSql>(&self, tx: &mut Transaction<'_, DB>) -> Result<Shards, Error> {
+        if let Some(known) = Shards::unpacked(self.shards.load(Relaxed)) {
+            return Ok(known);
+        }
+        let shards = Shards::read::<DB>(tx).await?;
+        self.shards.store(shards.packed(), Relaxed);
+        Ok(shards)
+    }
+
+    /// What a refused append means. A shard that takes no more events says that there are others now.
+    fn refused<DB: OutboxSql>(&self, source: sqlx::Error) -> Error {
+        let constraint = source.as_database_error().and_then(sqlx::error::DatabaseError::constraint);
+        if constraint == Some(RETIRED) {
+            self.shards.store(0, Relaxed);
+            return Error::ShardsRaised;
+        }
+        Error::database::<DB>(source)
     }
 
     fn check(&self, event: &Event) -> Result<(), Error> {
