@@ -55,6 +55,7 @@
 //! | [`relay`] | reads what became visible, publishes, notes how far |
 //! | [`parked`] | events that cannot be sent: list, retry, skip, release |
 //! | [`sink`] | where events go: Kafka, memory |
+//! | [`replay`] | events that are still in the log, published once more |
 //! | [`rebase`](mod@rebase) | a cursor set anew, after the database was restored or moved |
 //! | `raise` (feature `postgres`) | more shards, while events are appended and published |
 //! | [`lag`] | how far publishing is behind |
@@ -76,6 +77,7 @@ pub mod parked;
 pub mod raise;
 pub mod rebase;
 pub mod relay;
+pub mod replay;
 mod shard;
 pub mod sink;
 mod sql;
@@ -95,6 +97,7 @@ pub use crate::parked::{Asked, Filter, Parked, ParkedEvent, Retry};
 pub use crate::raise::raise_shards;
 pub use crate::rebase::{RebaseSql, Rebased, rebase};
 pub use crate::relay::{Log, OnRefusal, Relay, RelayBuilder, SqlLog, Stats, Summary};
+pub use crate::replay::{Replay, ReplaySql};
 #[cfg(feature = "kafka")]
 pub use crate::sink::kafka::KafkaSink;
 pub use crate::sink::memory::MemorySink;
