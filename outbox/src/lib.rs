@@ -60,9 +60,11 @@
 //! | `raise` (feature `postgres`) | more shards, while events are appended and published |
 //! | [`lag`] | how far publishing is behind |
 //! | `metrics` (feature `metrics`) | what relays measure |
+//! | [`doctor`](mod@doctor) | settings and states that lose events, delay them, or will |
 //! | [`error`] | what can go wrong, and whether a retry helps |
 
 pub mod cloud_event;
+pub mod doctor;
 pub mod error;
 pub mod event;
 pub mod headers;
@@ -85,6 +87,9 @@ mod strict;
 pub mod trace;
 
 pub use crate::cloud_event::{CloudEvent, CloudEventError};
+#[cfg(feature = "kafka")]
+pub use crate::doctor::doctor_kafka;
+pub use crate::doctor::{DoctorSql, Finding, Severity, doctor};
 pub use crate::error::Error;
 pub use crate::event::{Event, EventId};
 pub use crate::headers::Headers;

@@ -84,6 +84,17 @@ mod mysql_kafka {
     );
 }
 
+#[tokio::test]
+async fn doctor_finds_a_topic_without_replicas_and_one_that_is_not_there() {
+    let broker = leastlock_testkit::broker::Broker::real();
+    let topic = broker.topic(2).await;
+    let mut config = rdkafka::ClientConfig::new();
+    config.set("bootstrap.servers", broker.bootstrap()).set("allow.auto.create.topics", "false");
+    let findings = leastlock_outbox::doctor_kafka(&config, &[&topic, "not-there"]).await.expect("the broker answers");
+    let about: Vec<_> = findings.iter().map(|finding| (finding.about, finding.says.contains(&topic))).collect();
+    assert_eq!(about, [("replica", true), ("topic", false)], "{findings:?}");
+}
+
 #[test]
 fn settings_that_order_rests_on_cannot_be_turned_off() {
     let mut config = rdkafka::ClientConfig::new();
