@@ -1,0 +1,85 @@
+//! How far publishing is behind, in three ages.
+
+use std::time::Duration;
+
+use leastlock_core::Statement;
+use leastlock_outbox::{Lag, OutboxSql};
+use leastlock_testkit::{TestDatabase, TestEngine};
+
+use crate::support::{Recorder, Running, commit, tables, until};
+
+pub(crate) async fn lag_tells_what_is_unpublished_and_what_is_parked<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+) {
+    let (database, outbox) = tables(database).await;
+    let lag = async || Lag::of(&database.pool).await.unwrap();
+    let nothing = lag().await;
+    assert_eq!((nothing.open_writer, nothing.unpublished, nothing.parked), (None, None, None));
+    assert_eq!((nothing.backlog, nothing.parked_events), (0, 0));
+
+    let sink = Recorder::shut();
+    let relay = Running::with(&database.pool, &sink, |relay| relay.page(2));
+    for number in 0..20 {
+        commit(&outbox, &database.pool, &format!("k{number}"), "v").await;
+    }
+    until("its age grows", async || lag().await.unpublished > Some(Duration::from_millis(200))).await;
+    let behind = lag().await;
+    assert_eq!((behind.backlog, behind.backlog_is_exact), (20, true), "sent, and not noted as published");
+    assert!(behind.appended_per_second(&nothing) > 0.0);
+    sink.open();
+    until("nothing is unpublished", async || lag().await.backlog == 0).await;
+    assert_eq!(lag().await.unpublished, None);
+    relay.end().await;
+
+    let mut connection = database.pool.acquire().await.unwrap();
+    let columns = "shard, id, event_id, topic, headers, created_at";
+    let park = format!(
+        "INSERT INTO leastlock_outbox_parked ({columns}, reason) \
+         SELECT shard, 1, event_id, topic, headers, created_at, 'too large' FROM {from}",
+        from = if DB::SHARDED {
+            "leastlock_outbox LIMIT 1"
+        } else {
+            "(SELECT 0 AS shard, * FROM leastlock_outbox) LIMIT 1"
+        },
+    );
+    Statement::new(sqlx::AssertSqlSafe(park)).execute::<DB>(&mut connection).await.unwrap();
+    drop(connection);
+    until("its age grows", async || lag().await.parked > Some(Duration::from_millis(50))).await;
+    assert_eq!(lag().await.parked_events, 1);
+}
+
+#[cfg(feature = "postgres")]
+pub(crate) use postgres::{large_backlog_is_estimated, open_writer_is_seen_by_its_age};
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use leastlock_outbox::Event;
+    use sqlx::Postgres;
+
+    use super::*;
+
+    pub(crate) async fn open_writer_is_seen_by_its_age(database: TestDatabase<Postgres>) {
+        let (database, outbox) = tables(database).await;
+        let lag = async || Lag::of(&database.pool).await.unwrap();
+        let mut open = database.pool.begin().await.unwrap();
+        sqlx::query("SELECT 1").execute(&mut *open).await.unwrap();
+        assert_eq!(lag().await.open_writer, None, "it has not appended");
+        outbox.append(&mut open, Event::new("moves", "k")).await.unwrap();
+        until("its age grows", async || lag().await.open_writer > Some(Duration::from_millis(100))).await;
+        assert_eq!(lag().await.unpublished, None, "its event is not committed");
+        open.commit().await.unwrap();
+        let lag = lag().await;
+        assert_eq!((lag.open_writer, lag.backlog), (None, 1));
+        assert!(lag.unpublished >= Some(Duration::from_millis(100)), "{lag:?}");
+    }
+
+    pub(crate) async fn large_backlog_is_estimated(database: TestDatabase<Postgres>) {
+        let (database, _outbox) = tables(database).await;
+        let many = "INSERT INTO leastlock_outbox (shard, event_id, topic) \
+                    SELECT number % 16, gen_random_uuid(), 't' FROM generate_series(1, 100000) AS number";
+        database.execute(many).await;
+        let lag = Lag::of(&database.pool).await.unwrap();
+        assert!(!lag.backlog_is_exact);
+        assert!((90_000..=110_000).contains(&lag.backlog), "{lag:?}");
+    }
+}

@@ -1,0 +1,54 @@
+//! Who holds which shard, what stays in the log, and what happens when the database is not the one it was: one suite on each engine,
+//! with the mistakes that it must catch.
+#![cfg(any(feature = "sqlite", feature = "postgres"))]
+
+#[cfg(feature = "postgres")]
+mod cost_postgres;
+#[cfg(feature = "sqlite")]
+mod cost_sqlite;
+mod doctor;
+mod doubles;
+#[cfg(feature = "postgres")]
+mod handover;
+mod lag;
+#[cfg(feature = "postgres")]
+mod raise;
+mod replay;
+mod restore;
+mod retention;
+mod support;
+
+mod suite {
+    pub(crate) use crate::doctor::*;
+    pub(crate) use crate::lag::*;
+    pub(crate) use crate::replay::*;
+    pub(crate) use crate::restore::*;
+    pub(crate) use crate::retention::*;
+    #[cfg(feature = "postgres")]
+    pub(crate) use crate::{cost_postgres::*, handover::*, raise::*};
+}
+
+leastlock_testkit::mount!(
+    suite: events_go_once_they_have_been_published_for_the_retention,
+    b11_log_restored_without_its_cursor_is_refused_and_rebased,
+    events_are_replayed_by_time_topic_and_id,
+    lag_tells_what_is_unpublished_and_what_is_parked,
+    doctor_finds_what_endangers_events;
+    postgres: b10_b20_polls_read_as_much_beside_a_million_rows,
+    joining_relay_is_given_its_share_and_nothing_is_published_twice,
+    shard_is_not_handed_over_while_something_of_it_is_on_its_way,
+    relay_that_ends_leaves_its_share_at_once,
+    b11_dump_in_a_new_cluster_is_refused_and_rebased,
+    raised_shards_keep_the_order_of_a_key,
+    open_writer_is_seen_by_its_age,
+    large_backlog_is_estimated,
+    doctor_sees_long_transactions_and_missing_autovacuum,
+    raise_is_refused_where_it_would_break_something,
+);
+
+#[cfg(feature = "sqlite")]
+mod cost {
+    use crate::cost_sqlite;
+
+    leastlock_testkit::mount!(cost_sqlite on sqlite: b10_b20_polls_read_as_much_beside_a_million_rows);
+}

@@ -1,0 +1,104 @@
+//! More shards, while events are appended and published.
+
+use leastlock_outbox::{Error, Event, Outbox, raise_shards};
+use leastlock_testkit::TestDatabase;
+use sqlx::{PgPool, Postgres};
+
+use crate::support::{Recorder, Running, commit, tables, until};
+
+const KEYS: usize = 40;
+
+async fn commit_all(outbox: &Outbox, pool: &PgPool, value: &str) {
+    for key in 0..KEYS {
+        commit(outbox, pool, &format!("k{key}"), value).await;
+    }
+}
+
+pub(crate) async fn raised_shards_keep_the_order_of_a_key(database: TestDatabase<Postgres>) {
+    let (database, outbox) = tables(database).await;
+    let pool = &database.pool;
+    let sink = Recorder::shut();
+    let relay = Running::start(pool, &sink);
+    commit_all(&outbox, pool, "1").await;
+    sink.comes_to(KEYS).await;
+    let old_snapshot = repeatable_read(pool).await;
+    raise_shards(pool, 24).await.unwrap();
+    refused_at_every_isolation_level(&outbox, pool, old_snapshot).await;
+    commit_all(&outbox, pool, "2").await;
+    commit_all(&Outbox::open(pool).await.unwrap(), pool, "3").await;
+    let in_new = database.int("SELECT count(*) FROM leastlock_outbox WHERE shard >= 16").await;
+    assert_eq!(in_new, 2 * i64::try_from(KEYS).unwrap());
+    let again = raise_shards(pool, 32).await;
+    assert!(matches!(again, Err(Error::CannotRaise { .. })), "the old shards are not published: {again:?}");
+    assert_eq!(sink.sent().len(), KEYS, "nothing overtakes what has no answer yet");
+    sink.open();
+    sink.comes_to(3 * KEYS).await;
+    relay.end().await;
+    for key in 0..KEYS {
+        assert_eq!(of_key(&sink, key), ["1", "2", "3"]);
+    }
+    raise_shards(pool, 32).await.unwrap();
+
+    // The double: new numbers in the same table of shards. They are read at once, before what is in the old ones.
+    let (database, outbox) = tables(TestDatabase::create().await).await;
+    let (pool, sink) = (&database.pool, Recorder::shut());
+    let relay = Running::with(pool, &sink, |relay| relay.in_flight(1));
+    commit_all(&outbox, pool, "1").await;
+    database.execute("INSERT INTO leastlock_outbox_shard (shard) SELECT generate_series(16, 23)").await;
+    let other = Recorder::new();
+    let second = Running::start(pool, &other);
+    commit_all(&Outbox::open(pool).await.unwrap(), pool, "2").await;
+    until("the double turns a key round", async || {
+        (0..KEYS).any(|key| of_key(&sink, key).is_empty() && of_key(&other, key) == ["2"])
+    })
+    .await;
+    sink.open();
+    for relay in [relay, second] {
+        relay.end().await;
+    }
+}
+
+fn of_key(sink: &Recorder, key: usize) -> Vec<String> {
+    let key = format!("k{key}");
+    sink.sent().into_iter().filter(|(other, _)| *other == key).map(|(_, value)| value).collect()
+}
+
+/// A transaction whose snapshot is of before the raise, and which has not appended yet.
+async fn repeatable_read(pool: &PgPool) -> sqlx::Transaction<'static, Postgres> {
+    let mut tx = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
+    sqlx::query("SELECT 1 FROM leastlock_outbox_relay").execute(&mut *tx).await.unwrap();
+    tx
+}
+
+async fn refused_at_every_isolation_level(
+    outbox: &Outbox,
+    pool: &PgPool,
+    mut old_snapshot: sqlx::Transaction<'static, Postgres>,
+) {
+    let event = || Event::new("moves", "k0").bytes("refused");
+    let refused = outbox.append(&mut old_snapshot, event()).await;
+    assert!(matches!(refused, Err(Error::ShardsRaised)), "{refused:?}");
+    old_snapshot.rollback().await.unwrap();
+    // It knows better now; by the old numbers plain SQL is refused as well.
+    let mut tx = pool.begin().await.unwrap();
+    outbox.append(&mut tx, event()).await.unwrap();
+    tx.rollback().await.unwrap();
+    let insert = "INSERT INTO leastlock_outbox (shard, event_id, topic) VALUES (3, gen_random_uuid(), 't')";
+    let refused = sqlx::query(insert).execute(pool).await.unwrap_err();
+    assert_eq!(refused.as_database_error().and_then(|error| error.constraint()), Some("leastlock_outbox_active"));
+}
+
+pub(crate) async fn raise_is_refused_where_it_would_break_something(database: TestDatabase<Postgres>) {
+    let (database, outbox) = tables(database).await;
+    for (shards, because) in [(16, "as many already"), (1_025, "the most")] {
+        let refused = raise_shards(&database.pool, shards).await.unwrap_err();
+        assert!(refused.to_string().contains(because), "{refused}");
+    }
+    commit(&outbox, &database.pool, "k", "1").await;
+    let park = "INSERT INTO leastlock_outbox_parked (shard, id, event_id, topic, headers, created_at, reason) \
+                SELECT shard, id, event_id, topic, headers, created_at, 'too large' FROM leastlock_outbox";
+    database.execute(park).await;
+    let refused = raise_shards(&database.pool, 32).await.unwrap_err();
+    assert!(refused.to_string().contains("parked"), "{refused}");
+    assert_eq!(database.int("SELECT count(*) FROM leastlock_outbox_shard").await, 16);
+}

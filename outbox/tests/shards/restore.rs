@@ -1,0 +1,129 @@
+//! B11: a log whose cursor is of another database.
+
+use leastlock_core::Engine;
+use leastlock_outbox::{Error, RebaseSql, Rebased, rebase};
+use leastlock_testkit::{TestDatabase, TestEngine};
+
+use crate::support::{Recorder, Running, commit, tables, until};
+
+/// The log is of an older state than the cursor: what is appended from then on lies behind the cursor.
+pub(crate) async fn b11_log_restored_without_its_cursor_is_refused_and_rebased<DB: TestEngine + RebaseSql>(
+    database: TestDatabase<DB>,
+) {
+    let (database, outbox) = tables(database).await;
+    let sink = Recorder::new();
+    let relay = Running::start(&database.pool, &sink);
+    for value in ["1", "2", "3"] {
+        commit(&outbox, &database.pool, "k", value).await;
+    }
+    sink.comes_to(3).await;
+    relay.end().await;
+    assert_eq!(rebase(&database.pool).await.unwrap(), Rebased::NotNeeded);
+    if DB::ENGINE == Engine::Sqlite {
+        database.execute("DELETE FROM leastlock_outbox WHERE id > 1").await;
+        database.execute("UPDATE sqlite_sequence SET seq = 1 WHERE name = 'leastlock_outbox'").await;
+    } else {
+        database.execute("DELETE FROM leastlock_outbox WHERE id > (SELECT min(id) FROM leastlock_outbox)").await;
+        let ahead = "UPDATE leastlock_outbox_shard SET done = '4000000000000:4000000000000:'";
+        database.execute(ahead).await;
+    }
+    commit(&outbox, &database.pool, "k", "new").await;
+    // The double, a reader that believes its cursor: it never finds the new event.
+    let found = match DB::ENGINE {
+        Engine::Sqlite => {
+            "SELECT count(*) FROM leastlock_outbox WHERE id > (SELECT last_id FROM leastlock_outbox_shard)"
+        }
+        _ => {
+            "SELECT count(*) FROM leastlock_outbox AS o JOIN leastlock_outbox_shard AS s USING (shard) \
+             WHERE NOT pg_visible_in_snapshot(o.xid, s.done)"
+        }
+    };
+    assert_eq!(database.int(found).await, 0, "the double must be seen to lose it");
+
+    let stopped = Running::start(&database.pool, &sink).stopped().await;
+    assert!(matches!(stopped, Error::CursorAhead { .. }) && stopped.to_string().contains("rebase"), "{stopped}");
+    let rebased = rebase(&database.pool).await.unwrap();
+    assert!(matches!(rebased, Rebased::Done { .. }), "{rebased:?}");
+    let relay = Running::start(&database.pool, &sink);
+    until("the new event was published", async || sink.values().contains(&"new".to_owned())).await;
+    commit(&outbox, &database.pool, "k", "newer").await;
+    until("the newer event was published", async || sink.values().contains(&"newer".to_owned())).await;
+    relay.end().await;
+    let values = sink.values();
+    let first = |value: &str| values.iter().position(|other| other == value).unwrap();
+    assert!(first("new") < first("newer"));
+}
+
+#[cfg(feature = "postgres")]
+pub(crate) use postgres::b11_dump_in_a_new_cluster_is_refused_and_rebased;
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use leastlock_outbox::Outbox;
+    use leastlock_testkit::cluster::PostgresCluster;
+    use sqlx::{PgPool, Postgres};
+
+    use super::*;
+
+    const PUBLISHED: usize = 20;
+
+    pub(crate) async fn b11_dump_in_a_new_cluster_is_refused_and_rebased(database: TestDatabase<Postgres>) {
+        let (database, outbox) = tables(database).await;
+        let sink = Recorder::new();
+        let relay = Running::start(&database.pool, &sink);
+        for number in 0..PUBLISHED {
+            commit(&outbox, &database.pool, &format!("k{}", number % 7), &format!("published {number}")).await;
+        }
+        sink.comes_to(PUBLISHED).await;
+        let unnoted = "SELECT count(*) FROM leastlock_outbox AS o JOIN leastlock_outbox_shard AS s USING (shard) \
+                       WHERE o.id > s.seen_id OR NOT pg_visible_in_snapshot(o.xid, s.done)";
+        until("a renewal has come after the last note", async || database.int(unnoted).await == 0).await;
+        relay.end().await;
+        for value in ["left 1", "left 2", "left 3"] {
+            commit(&outbox, &database.pool, "k1", value).await;
+        }
+
+        let cluster = PostgresCluster::start().await;
+        cluster.restore(&database.url).await;
+        let pool = PgPool::connect(&cluster.url).await.unwrap();
+        // The application is back before anybody thinks of the outbox.
+        let outbox = Outbox::open(&pool).await.unwrap();
+        commit(&outbox, &pool, "k1", "new 4").await;
+        naive_rebase_loses_what_was_left(&cluster).await;
+
+        let sink = Recorder::new();
+        let stopped = Running::start(&pool, &sink).stopped().await;
+        assert!(matches!(stopped, Error::Moved { .. }) && stopped.to_string().contains("rebase"), "{stopped}");
+        assert_eq!(rebase(&pool).await.unwrap(), Rebased::Done { to_publish: Some(4) });
+        assert_eq!(rebase(&pool).await.unwrap(), Rebased::NotNeeded);
+        let relay = Running::start(&pool, &sink);
+        sink.comes_to(4).await;
+        commit(&outbox, &pool, "k1", "new 5").await;
+        sink.comes_to(5).await;
+        relay.end().await;
+        assert_eq!(sink.values(), ["left 1", "left 2", "left 3", "new 4", "new 5"]);
+        pool.close().await;
+    }
+
+    /// The double: the cursor is set to the present. What had not been published never is.
+    async fn naive_rebase_loses_what_was_left(cluster: &PostgresCluster) {
+        let pool = PgPool::connect(&cluster.url).await.unwrap();
+        let naive = "CREATE DATABASE naive TEMPLATE template0";
+        sqlx::query(naive).execute(&pool).await.unwrap();
+        let url = cluster.url.replace("/postgres", "/naive");
+        cluster.copy(&cluster.url, &url).await;
+        let copy = PgPool::connect(&url).await.unwrap();
+        let set = "UPDATE leastlock_outbox_shard SET done = pg_current_snapshot(), target = NULL, last_id = 0, \
+                   system_id = (SELECT system_identifier FROM pg_control_system())";
+        sqlx::query(set).execute(&copy).await.unwrap();
+        let sink = Recorder::new();
+        let relay = Running::start(&copy, &sink);
+        let outbox = Outbox::open(&copy).await.unwrap();
+        commit(&outbox, &copy, "k1", "later").await;
+        until("the later event was published", async || sink.values().contains(&"later".to_owned())).await;
+        relay.end().await;
+        assert!(!sink.values().contains(&"left 1".to_owned()), "the double must be seen to lose what was left");
+        copy.close().await;
+        pool.close().await;
+    }
+}
