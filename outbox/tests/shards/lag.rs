@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use leastlock_core::Statement;
 use leastlock_outbox::{Lag, OutboxSql};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
-use crate::support::{Recorder, Running, commit, tables, until};
+use crate::support::{BAD, Recorder, Running, commit, tables, until};
 
 pub(crate) async fn lag_tells_what_is_unpublished_and_what_is_parked<DB: TestEngine + OutboxSql>(
     database: TestDatabase<DB>,
@@ -29,23 +28,10 @@ pub(crate) async fn lag_tells_what_is_unpublished_and_what_is_parked<DB: TestEng
     sink.open();
     until("nothing is unpublished", async || lag().await.backlog == 0).await;
     assert_eq!(lag().await.unpublished, None);
-    relay.end().await;
-
-    let mut connection = database.pool.acquire().await.unwrap();
-    let columns = "shard, id, event_id, topic, headers, created_at";
-    let park = format!(
-        "INSERT INTO leastlock_outbox_parked ({columns}, reason) \
-         SELECT shard, 1, event_id, topic, headers, created_at, 'too large' FROM {from}",
-        from = if DB::SHARDED {
-            "leastlock_outbox LIMIT 1"
-        } else {
-            "(SELECT 0 AS shard, * FROM leastlock_outbox) LIMIT 1"
-        },
-    );
-    Statement::new(sqlx::AssertSqlSafe(park)).execute::<DB>(&mut connection).await.unwrap();
-    drop(connection);
+    commit(&outbox, &database.pool, "k", BAD).await;
     until("its age grows", async || lag().await.parked > Some(Duration::from_millis(50))).await;
     assert_eq!(lag().await.parked_events, 1);
+    relay.end().await;
 }
 
 #[cfg(feature = "postgres")]

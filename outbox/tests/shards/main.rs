@@ -40,6 +40,7 @@ leastlock_testkit::mount!(
     relay_that_ends_leaves_its_share_at_once,
     b11_dump_in_a_new_cluster_is_refused_and_rebased,
     raised_shards_keep_the_order_of_a_key,
+    raised_shards_wait_for_what_is_parked,
     open_writer_is_seen_by_its_age,
     large_backlog_is_estimated,
     doctor_sees_long_transactions_and_missing_autovacuum,

@@ -1,12 +1,13 @@
 //! More shards, while events are appended and published.
 
-use leastlock_outbox::{Error, Event, Outbox, raise_shards};
+use leastlock_outbox::{Asked, Error, Event, Outbox, Parked, raise_shards};
 use leastlock_testkit::TestDatabase;
 use sqlx::{PgPool, Postgres};
 
-use crate::support::{Recorder, Running, commit, tables, until};
+use crate::support::{BAD, Recorder, Running, commit, tables, until};
 
 const KEYS: usize = 40;
+const PARKED: &str = "SELECT count(*) FROM leastlock_outbox_parked";
 
 async fn commit_all(outbox: &Outbox, pool: &PgPool, value: &str) {
     for key in 0..KEYS {
@@ -88,16 +89,41 @@ async fn refused_at_every_isolation_level(
     assert_eq!(refused.as_database_error().and_then(|error| error.constraint()), Some("leastlock_outbox_active"));
 }
 
+/// What is appended after a raise does not overtake what is parked from before it.
+pub(crate) async fn raised_shards_wait_for_what_is_parked(database: TestDatabase<Postgres>) {
+    let (database, outbox) = tables(database).await;
+    let pool = &database.pool;
+    let mut tx = pool.begin().await.unwrap();
+    let bad = outbox.append(&mut tx, Event::new("moves", "k").bytes(BAD)).await.unwrap();
+    tx.commit().await.unwrap();
+    raise_shards(pool, 24).await.unwrap();
+    commit(&Outbox::open(pool).await.unwrap(), pool, "k", "later").await;
+    let sink = Recorder::new();
+    let relay = Running::start(pool, &sink);
+    until("it is parked", async || database.int(PARKED).await == 1).await;
+    for _ in 0..4 {
+        let seen = "SELECT (extract(epoch FROM min(seen_until)) * 1000)::bigint FROM leastlock_outbox_relay";
+        let before = database.int(seen).await;
+        until("the relay has looked again", async || database.int(seen).await > before).await;
+    }
+    assert_eq!(sink.sent(), []);
+    let skipped = Parked::of(pool).skip(bad, "ann", "it is bad").await.unwrap();
+    assert!(matches!(skipped, Asked::Done { .. }), "{skipped:?}");
+    sink.comes_to(1).await;
+    assert_eq!(sink.values(), ["later"]);
+    relay.end().await;
+}
+
 pub(crate) async fn raise_is_refused_where_it_would_break_something(database: TestDatabase<Postgres>) {
     let (database, outbox) = tables(database).await;
     for (shards, because) in [(16, "as many already"), (1_025, "the most")] {
         let refused = raise_shards(&database.pool, shards).await.unwrap_err();
         assert!(refused.to_string().contains(because), "{refused}");
     }
-    commit(&outbox, &database.pool, "k", "1").await;
-    let park = "INSERT INTO leastlock_outbox_parked (shard, id, event_id, topic, headers, created_at, reason) \
-                SELECT shard, id, event_id, topic, headers, created_at, 'too large' FROM leastlock_outbox";
-    database.execute(park).await;
+    commit(&outbox, &database.pool, "k", BAD).await;
+    let relay = Running::start(&database.pool, &Recorder::new());
+    until("it is parked", async || database.int(PARKED).await == 1).await;
+    relay.end().await;
     let refused = raise_shards(&database.pool, 32).await.unwrap_err();
     assert!(refused.to_string().contains("parked"), "{refused}");
     assert_eq!(database.int("SELECT count(*) FROM leastlock_outbox_shard").await, 16);

@@ -51,6 +51,9 @@ impl Running {
     }
 }
 
+/// The value of an event that no sink of these tests takes.
+pub(crate) const BAD: &str = "bad";
+
 /// Keeps what is published, as (key, value), in the order of the sending; while its gate is shut it answers for nothing.
 #[derive(Clone)]
 pub(crate) struct Recorder {
@@ -87,8 +90,9 @@ impl Recorder {
 }
 
 impl Sink for Recorder {
-    async fn check(&self, _events: &[LoggedEvent]) -> Vec<Refusal> {
-        Vec::new()
+    async fn check(&self, events: &[LoggedEvent]) -> Vec<Refusal> {
+        let bad = events.iter().enumerate().filter(|(_, event)| event.value.as_deref() == Some(BAD.as_bytes()));
+        bad.map(|(index, _)| Refusal { index, reason: "it is bad".into() }).collect()
     }
 
     async fn send(&self, batch: Batch) {
