@@ -10,6 +10,8 @@ use crate::sql::OutboxSql;
 
 #[cfg(feature = "kafka")]
 mod kafka;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]

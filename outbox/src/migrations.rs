@@ -21,6 +21,7 @@ pub const MIGRATIONS: Migrations = Migrations {
     mysql: &[
         Migration { version: 1, name: "outbox", sql: include_str!("../migrations/mysql/0001_outbox.sql") },
         Migration { version: 2, name: "parked", sql: include_str!("../migrations/mysql/0002_parked.sql") },
+        Migration { version: 3, name: "shards", sql: include_str!("../migrations/mysql/0003_shards.sql") },
         Migration { version: 4, name: "append", sql: include_str!("../migrations/mysql/0004_append.sql") },
     ],
 };

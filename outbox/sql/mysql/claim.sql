@@ -3,7 +3,7 @@
 -- are not free are not kept locked. Whether a lease is over is judged by the database's clock. The epoch fences the previous
 -- owner: it deletes nothing any more.
 -- Free for this owner is also what bears its name though it does not hold it: it lost the answer of an earlier claim, or gave
--- the shard up.
+-- the shard up. At most {most} shards.
 ROLLBACK;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 START TRANSACTION;
@@ -15,7 +15,7 @@ FROM (
        OR lease_until <= UTC_TIMESTAMP(6)
        OR (owner = @leastlock_owner AND NOT JSON_CONTAINS(@leastlock_held, CAST(shard AS CHAR)))
     ORDER BY shard
-    LIMIT 65535
+    LIMIT {most}
     FOR UPDATE SKIP LOCKED
 ) AS free;
 UPDATE leastlock_outbox_shard

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use leastlock_core::Statement;
 use serde_json::json;
 use sqlx::mysql::MySqlRow;
-use sqlx::{MySql, MySqlConnection, Row};
+use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Row};
 
 use super::OutboxSql;
 use crate::error::Error;
@@ -18,6 +18,7 @@ use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom};
 
 mod gathering;
 mod reading;
+mod shards;
 
 const CLAIM_FOR: &str = include_str!("../../sql/mysql/claim_for.sql");
 const CLAIM: &str = include_str!("../../sql/mysql/claim.sql");
@@ -63,6 +64,7 @@ impl OutboxSql for MySql {
         connection: &mut Self::Connection,
         owner: &str,
         held: &[i64],
+        most: i64,
         lease_ms: i64,
     ) -> Result<Vec<Cursor>, sqlx::Error> {
         let held = json!(held).to_string();
@@ -72,7 +74,9 @@ impl OutboxSql for MySql {
             let position = Position { done: String::new(), target: None, last_id: 0 };
             Ok(Cursor { shard: row.try_get(0)?, epoch: row.try_get(1)?, position })
         };
-        sqlx::raw_sql(CLAIM).fetch_all(connection).await?.iter().map(cursor).collect()
+        // Nor does a LIMIT take a variable.
+        let claim = AssertSqlSafe(CLAIM.replace("{most}", &most.to_string()));
+        sqlx::raw_sql(claim).fetch_all(connection).await?.iter().map(cursor).collect()
     }
 
     async fn renew(

@@ -74,8 +74,7 @@ mod postgres_kafka {
 #[cfg(feature = "mysql")]
 mod mysql_kafka {
     on_the_real_broker!(
-        MySql:
-        suite::events_reach_their_topic_in_order_per_key,
+        MySql: suite::events_reach_their_topic_in_order_per_key,
         placement::keys_land_where_java_producers_put_them,
         refusals::b7_what_a_topic_cannot_take_is_found_before_anything_is_sent,
         refusals::b7_event_refused_among_others_is_told_from_the_innocent,

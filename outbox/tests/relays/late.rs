@@ -15,6 +15,10 @@ pub(crate) fn follower<DB: TestEngine + OutboxSql>(pool: &Pool<DB>) -> JoinHandl
             "UPDATE leastlock_outbox_shard SET owner = 'late', epoch = epoch + 1, lease_until = lease_until + 600000 \
              WHERE lease_until < CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - 4000"
         }
+        Engine::MySql => {
+            "UPDATE leastlock_outbox_shard SET owner = 'late', epoch = epoch + 1, \
+             lease_until = lease_until + INTERVAL 10 MINUTE WHERE lease_until < UTC_TIMESTAMP(6) - INTERVAL 4 SECOND"
+        }
         _ => {
             "UPDATE leastlock_outbox_shard SET owner = 'late', epoch = epoch + 1, \
              lease_until = lease_until + interval '10 minutes' WHERE lease_until < clock_timestamp() - interval '4 seconds'"

@@ -1,6 +1,6 @@
 //! B4, B18: relays in processes of their own that are killed or stopped, to a broker: librdkafka's mock cluster with SQLite, the real
-//! broker with PostgreSQL.
-#![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres")))]
+//! broker with PostgreSQL and MariaDB.
+#![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
 
 mod late;
 mod suite;
@@ -42,3 +42,4 @@ macro_rules! on {
 
 on!(sqlite, "sqlite", Sqlite, mock);
 on!(postgres, "postgres", Postgres, real);
+on!(mysql, "mysql", MySql, real);

@@ -4,23 +4,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use leastlock_outbox::Outbox;
-use leastlock_testkit::TestDatabase;
-use sqlx::{PgPool, Postgres};
+use leastlock_core::Statement;
+use leastlock_outbox::{Outbox, OutboxSql};
+use leastlock_testkit::database::sql;
+use leastlock_testkit::{TestDatabase, TestEngine};
+use sqlx::Pool;
 
 use crate::support::{Recorder, Running, commit, tables, until};
 
 const KEYS: usize = 24;
 
 /// How many shards each relay holds, in order.
-async fn shares(pool: &PgPool) -> Vec<i64> {
-    let shares = "SELECT count(*) FROM leastlock_outbox_shard WHERE lease_until > clock_timestamp() \
-                  GROUP BY owner ORDER BY count(*)";
-    sqlx::query_scalar(shares).fetch_all(pool).await.unwrap()
+async fn shares<DB: TestEngine>(pool: &Pool<DB>) -> Vec<i64> {
+    let shares = sql::<DB>(
+        "SELECT count(*) FROM leastlock_outbox_shard WHERE lease_until > clock_timestamp() GROUP BY owner ORDER BY count(*)",
+        "SELECT count(*) FROM leastlock_outbox_shard WHERE lease_until > UTC_TIMESTAMP(6) GROUP BY owner ORDER BY count(*)",
+    );
+    let mut connection = pool.acquire().await.unwrap();
+    let rows = Statement::new(shares).fetch_all::<DB>(&mut connection).await.unwrap();
+    rows.iter().map(|row| row.int(0).unwrap()).collect()
 }
 
 /// Appends k:0, k:1, … for each key until `stop`; answers how many of each.
-async fn write(outbox: Outbox, pool: PgPool, stop: Arc<AtomicBool>) -> usize {
+async fn write<DB: TestEngine + OutboxSql>(outbox: Outbox, pool: Pool<DB>, stop: Arc<AtomicBool>) -> usize {
     let mut rounds = 0;
     while !stop.load(Ordering::SeqCst) {
         for key in 0..KEYS {
@@ -39,7 +45,9 @@ fn per_key(sent: Vec<(String, String)>) -> BTreeMap<String, Vec<usize>> {
     keys
 }
 
-pub(crate) async fn joining_relay_is_given_its_share_and_nothing_is_published_twice(database: TestDatabase<Postgres>) {
+pub(crate) async fn joining_relay_is_given_its_share_and_nothing_is_published_twice<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+) {
     let (database, outbox) = tables(database).await;
     let pool = &database.pool;
     let (sink, stop) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
@@ -64,14 +72,16 @@ pub(crate) async fn joining_relay_is_given_its_share_and_nothing_is_published_tw
     }
 }
 
-pub(crate) async fn shard_is_not_handed_over_while_something_of_it_is_on_its_way(database: TestDatabase<Postgres>) {
+pub(crate) async fn shard_is_not_handed_over_while_something_of_it_is_on_its_way<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+) {
     assert_eq!(sent_twice(database, false).await, 0);
-    assert!(sent_twice(TestDatabase::create().await, true).await > 0, "the double must be seen to send twice");
+    assert!(sent_twice(TestDatabase::<DB>::create().await, true).await > 0, "the double must be seen to send twice");
 }
 
 /// A relay joins while another waits for the answers to all that it has sent. The double frees its shards there and then. Answers how
 /// many events were sent a second time.
-async fn sent_twice(database: TestDatabase<Postgres>, undrained: bool) -> usize {
+async fn sent_twice<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>, undrained: bool) -> usize {
     let (database, outbox) = tables(database).await;
     let pool = &database.pool;
     for key in 0..KEYS {
@@ -91,7 +101,10 @@ async fn sent_twice(database: TestDatabase<Postgres>, undrained: bool) -> usize 
     } else {
         // The first relay looks several times, and knows of the second.
         for _ in 0..4 {
-            let seen = "SELECT (extract(epoch FROM min(seen_until)) * 1000)::bigint FROM leastlock_outbox_relay";
+            let seen = sql::<DB>(
+                "SELECT (extract(epoch FROM min(seen_until)) * 1000)::bigint FROM leastlock_outbox_relay",
+                "SELECT TIMESTAMPDIFF(MICROSECOND, '2000-01-01', min(seen_until)) DIV 1000 FROM leastlock_outbox_relay",
+            );
             let before = database.int(seen).await;
             until("both have looked again", async || database.int(seen).await > before).await;
         }
@@ -106,7 +119,7 @@ async fn sent_twice(database: TestDatabase<Postgres>, undrained: bool) -> usize 
     waiting.sent().len() + joining.sent().len() - KEYS * 5
 }
 
-pub(crate) async fn relay_that_ends_leaves_its_share_at_once(database: TestDatabase<Postgres>) {
+pub(crate) async fn relay_that_ends_leaves_its_share_at_once<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>) {
     let (database, _outbox) = tables(database).await;
     let sink = Recorder::new();
     // With so long a lease nothing is free because one is over.

@@ -69,3 +69,31 @@ mod postgres {
         assert!((90_000..=110_000).contains(&lag.backlog), "{lag:?}");
     }
 }
+
+#[cfg(feature = "mysql")]
+pub(crate) use mysql::large_backlog_of_rows_that_go_is_estimated;
+
+#[cfg(feature = "mysql")]
+mod mysql {
+    use sqlx::MySql;
+
+    use super::*;
+
+    pub(crate) async fn large_backlog_of_rows_that_go_is_estimated(database: TestDatabase<MySql>) {
+        let (database, outbox) = tables(database).await;
+        let many = "INSERT INTO leastlock_outbox (shard, event_id, topic) \
+                    WITH RECURSIVE digit (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM digit WHERE n < 199) \
+                    SELECT low.n % 16, UUID(), 't' FROM digit AS high CROSS JOIN digit AS low";
+        database.execute(many).await;
+        let full = Lag::of(&database.pool).await.unwrap();
+        assert!(!full.backlog_is_exact);
+        assert!((36_000..=80_000).contains(&full.backlog), "{full:?}");
+        // What is published is gone, and how much was appended is known all the same.
+        database.execute("DELETE FROM leastlock_outbox").await;
+        commit(&outbox, &database.pool, "k", "v").await;
+        database.execute("DELETE FROM leastlock_outbox").await;
+        let empty = Lag::of(&database.pool).await.unwrap();
+        assert_eq!((empty.backlog, empty.backlog_is_exact, empty.unpublished), (0, true, None));
+        assert!(empty.appended_per_second(&full) > 0.0);
+    }
+}

@@ -1,40 +1,53 @@
 //! Who holds which shard, what stays in the log, and what happens when the database is not the one it was: one suite on each engine,
 //! with the mistakes that it must catch.
-#![cfg(any(feature = "sqlite", feature = "postgres"))]
+#![cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 
 #[cfg(feature = "postgres")]
 mod cost_postgres;
 #[cfg(feature = "sqlite")]
 mod cost_sqlite;
 mod doctor;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod doubles;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod handover;
 mod lag;
 #[cfg(feature = "postgres")]
 mod raise;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod replay;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod restore;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod retention;
 mod support;
 
 mod suite {
     pub(crate) use crate::doctor::*;
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) use crate::handover::*;
     pub(crate) use crate::lag::*;
-    pub(crate) use crate::replay::*;
-    pub(crate) use crate::restore::*;
-    pub(crate) use crate::retention::*;
     #[cfg(feature = "postgres")]
-    pub(crate) use crate::{cost_postgres::*, handover::*, raise::*};
+    pub(crate) use crate::{cost_postgres::*, raise::*};
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) use crate::{replay::*, restore::*, retention::*};
 }
 
-leastlock_testkit::mount!(
-    suite: events_go_once_they_have_been_published_for_the_retention,
+leastlock_testkit::mount!(suite on sqlite:
+    events_go_once_they_have_been_published_for_the_retention,
     b11_log_restored_without_its_cursor_is_refused_and_rebased,
     events_are_replayed_by_time_topic_and_id,
     lag_tells_what_is_unpublished_and_what_is_parked,
-    doctor_finds_what_endangers_events;
-    postgres: b10_b20_polls_read_as_much_beside_a_million_rows,
+    doctor_finds_what_endangers_events,
+);
+
+leastlock_testkit::mount!(suite on postgres:
+    events_go_once_they_have_been_published_for_the_retention,
+    b11_log_restored_without_its_cursor_is_refused_and_rebased,
+    events_are_replayed_by_time_topic_and_id,
+    lag_tells_what_is_unpublished_and_what_is_parked,
+    doctor_finds_what_endangers_events,
+    b10_b20_polls_read_as_much_beside_a_million_rows,
     joining_relay_is_given_its_share_and_nothing_is_published_twice,
     shard_is_not_handed_over_while_something_of_it_is_on_its_way,
     relay_that_ends_leaves_its_share_at_once,
@@ -45,6 +58,16 @@ leastlock_testkit::mount!(
     large_backlog_is_estimated,
     doctor_sees_long_transactions_and_missing_autovacuum,
     raise_is_refused_where_it_would_break_something,
+);
+
+// Nothing that was published is kept, and there is no cursor.
+leastlock_testkit::mount!(suite on mysql:
+    lag_tells_what_is_unpublished_and_what_is_parked,
+    large_backlog_of_rows_that_go_is_estimated,
+    doctor_finds_what_endangers_events,
+    joining_relay_is_given_its_share_and_nothing_is_published_twice,
+    shard_is_not_handed_over_while_something_of_it_is_on_its_way,
+    relay_that_ends_leaves_its_share_at_once,
 );
 
 #[cfg(feature = "sqlite")]

@@ -45,6 +45,7 @@ impl Running {
     }
 
     /// What a relay that stops by itself says.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) async fn stopped(self) -> Error {
         let stopped = tokio::time::timeout(PATIENCE, self.task).await.expect("it stops by itself");
         stopped.expect("no panic").expect_err("it stops with an error")
@@ -80,6 +81,7 @@ impl Recorder {
         self.sent.lock().expect("no panic").clone()
     }
 
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn values(&self) -> Vec<String> {
         self.sent().into_iter().map(|(_, value)| value).collect()
     }
