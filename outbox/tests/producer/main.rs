@@ -23,6 +23,13 @@ leastlock_testkit::mount!(
     more_events_than_a_statement_takes_keep_their_order
 );
 
+#[cfg(feature = "postgres")]
+mod raised {
+    use crate::suite;
+
+    leastlock_testkit::mount!(suite on postgres: plain_sql_appends_to_the_shards_that_take_events);
+}
+
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod servers {
     use crate::suite;

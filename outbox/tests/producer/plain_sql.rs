@@ -212,6 +212,29 @@ mod servers {
         assert_eq!(tombstone.value, None);
     }
 
+    /// By the old number the event would be refused, and by a wrong one it would be out of order.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn plain_sql_appends_to_the_shards_that_take_events(database: TestDatabase<sqlx::Postgres>) {
+        let (database, _) = tables(database).await;
+        let mut before = begin(&database).await;
+        session(&mut before, with_headers::<sqlx::Postgres>("[]")).await.expect("it is appended");
+        before.commit().await.expect("the commit");
+        leastlock_outbox::raise_shards(&database.pool, 23).await.expect("there are more shards");
+        // One that was opened before would fail once.
+        let outbox = Outbox::open(&database.pool).await.expect("the tables are there");
+        let mut tx = begin(&database).await;
+        for key in 0..100 {
+            outbox.append(&mut tx, Event::new("t", key.to_string()).bytes("v")).await.expect("it is appended");
+            session(&mut tx, format!("SELECT leastlock_outbox_append('t', '{key}', 'v')"))
+                .await
+                .expect("it is appended");
+        }
+        tx.commit().await.expect("the commit");
+        let split = "SELECT count(*) FROM (SELECT key FROM leastlock_outbox WHERE shard > 15 \
+             GROUP BY key HAVING count(*) = 2 AND min(shard) = max(shard)) AS together";
+        assert_eq!(database.int(split).await, 100);
+    }
+
     /// RFC 9562, section 5.7.
     pub(crate) async fn sql_makes_ids_of_version_7<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>) {
         let (database, _) = tables(database).await;
