@@ -27,6 +27,7 @@ pub(crate) async fn raised_shards_keep_the_order_of_a_key(database: TestDatabase
     refused_at_every_isolation_level(&outbox, pool, old_snapshot).await;
     commit_all(&outbox, pool, "2").await;
     commit_all(&Outbox::open(pool).await.unwrap(), pool, "3").await;
+    plain_sql_finds_the_same_shards(pool).await;
     let in_new = database.int("SELECT count(*) FROM leastlock_outbox WHERE shard >= 16").await;
     assert_eq!(in_new, 2 * i64::try_from(KEYS).unwrap());
     let again = raise_shards(pool, 32).await;
@@ -69,6 +70,19 @@ async fn repeatable_read(pool: &PgPool) -> sqlx::Transaction<'static, Postgres> 
     let mut tx = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
     sqlx::query("SELECT 1 FROM leastlock_outbox_relay").execute(&mut *tx).await.unwrap();
     tx
+}
+
+/// The function for services in other languages, rolled back again.
+async fn plain_sql_finds_the_same_shards(pool: &PgPool) {
+    let mut tx = pool.begin().await.unwrap();
+    let append = "SELECT leastlock_outbox_append('moves', convert_to('k' || n, 'UTF8'), 'by SQL') \
+                  FROM generate_series(0, 39) AS n";
+    sqlx::query(append).execute(&mut *tx).await.unwrap();
+    let same = "SELECT count(*) FROM leastlock_outbox AS a JOIN leastlock_outbox AS b USING (key, shard) \
+                WHERE a.value = 'by SQL' AND b.value = '3'";
+    let same: i64 = sqlx::query_scalar(same).fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(same, i64::try_from(KEYS).unwrap());
+    tx.rollback().await.unwrap();
 }
 
 async fn refused_at_every_isolation_level(
