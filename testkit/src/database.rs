@@ -139,13 +139,37 @@ impl TestEngine for Postgres {
     }
 
     fn discard(name: &mut String) {
-        let drop = AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
+        let dropped = name.clone();
         end_on_a_thread(name, || async move {
             let server = std::env::var(POSTGRES_URL).expect("it was set when the database was made");
             let mut connection = PgConnectOptions::from_str(&server)?.connect().await?;
+            drop_slots(&mut connection, &dropped).await?;
+            let drop = AssertSqlSafe(format!("DROP DATABASE IF EXISTS {dropped} WITH (FORCE)"));
             sqlx::raw_sql(drop).execute(&mut connection).await.map(|_| ())
         });
     }
+}
+
+/// A replication slot keeps its database, which even `FORCE` does not drop, and the server's log; whoever reads it keeps the slot.
+async fn drop_slots(connection: &mut sqlx::PgConnection, database: &str) -> Result<(), sqlx::Error> {
+    let slots = "SELECT slot_name::text FROM pg_replication_slots WHERE database = $1";
+    let slots: Vec<String> = sqlx::query_scalar(slots).bind(database).fetch_all(&mut *connection).await?;
+    for slot in slots {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+        sqlx::query(end).bind(database).execute(&mut *connection).await?;
+        // The sessions take a moment to end, and a test's pool may open others meanwhile.
+        let drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1";
+        let mut attempts = 0;
+        while let Err(error) = sqlx::query(drop).bind(&slot).execute(&mut *connection).await {
+            attempts += 1;
+            if attempts == 100 {
+                return Err(error);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            sqlx::query(end).bind(database).execute(&mut *connection).await?;
+        }
+    }
+    Ok(())
 }
 
 impl TestEngine for MySql {
