@@ -23,28 +23,56 @@ const SERVER_USER: &str = "postgres";
 pub struct PostgresCluster {
     /// Its database `postgres`, as a superuser.
     pub url: String,
-    _server: Child,
-    _folder: tempfile::TempDir,
+    server: Child,
+    port: u16,
+    settings: Vec<String>,
+    folder: tempfile::TempDir,
 }
 
 impl PostgresCluster {
     /// A new, empty cluster on a free port of the loopback interface. It does not flush: a crash of the machine may lose it.
     pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// The same with settings (`name=value`) besides.
+    pub async fn start_with(settings: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         run(Command::new("chown").arg(server_user()).arg(folder.path()));
         let data = folder.path().join("data");
         let make = ["--username=leastlock", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"];
         run(as_server("initdb").arg("-D").arg(&data).args(make));
         let port = free_port();
-        let server = Child::spawn(server(&data, port));
+        let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let server = Child::spawn(server(&data, port, &settings));
         let url = format!("postgres://leastlock@127.0.0.1:{port}/postgres");
+        let mut cluster = Self { url, server, port, settings, folder };
+        cluster.answers().await;
+        cluster
+    }
+
+    /// Kills the server (SIGKILL), and starts it again: it recovers from its log. When this returns it answers.
+    pub async fn crash(&mut self) {
+        self.server.kill();
+        self.server = self.serve();
+        self.answers().await;
+    }
+
+    fn serve(&self) -> Child {
+        Child::spawn(server(&self.folder.path().join("data"), self.port, &self.settings))
+    }
+
+    async fn answers(&mut self) {
         let deadline = Instant::now() + START_LIMIT;
-        let options: PgConnectOptions = url.parse().expect("a PostgreSQL URL");
+        let options: PgConnectOptions = self.url.parse().expect("a PostgreSQL URL");
         while options.connect().await.is_err() {
-            assert!(Instant::now() < deadline, "the new PostgreSQL cluster does not answer: {server:?}");
+            assert!(Instant::now() < deadline, "the PostgreSQL cluster does not answer: {:?}", self.server);
+            // It refuses to start while processes of a killed one live on.
+            if self.server.has_ended() {
+                self.server = self.serve();
+            }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Self { url, _server: server, _folder: folder }
     }
 
     /// Restores the database at the URL `from` into this cluster's database `postgres`, by `pg_dump` and `psql`.
@@ -69,12 +97,15 @@ impl PostgresCluster {
     }
 }
 
-fn server(data: &Path, port: u16) -> Command {
+fn server(data: &Path, port: u16, settings: &[String]) -> Command {
     let mut command = as_server("postgres");
     command.arg("-D").arg(data);
     let port = format!("port={port}");
     for setting in ["listen_addresses=127.0.0.1", &port, "unix_socket_directories=", "fsync=off", "shared_buffers=16MB"]
     {
+        command.args(["-c", setting]);
+    }
+    for setting in settings {
         command.args(["-c", setting]);
     }
     command

@@ -220,6 +220,14 @@ impl Child {
         self.wait(SIGNAL_LIMIT)
     }
 
+    /// Whether the child has ended.
+    ///
+    /// # Panics
+    /// When the child cannot be asked for.
+    pub fn has_ended(&mut self) -> bool {
+        self.process.try_wait().expect("the child is ours to wait for").is_some()
+    }
+
     /// Waits for the child to end.
     ///
     /// # Panics
