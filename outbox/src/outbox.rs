@@ -16,7 +16,7 @@ use crate::strict::lock_keys;
 use crate::trace::{TRACEPARENT, TraceContext, TraceSource};
 
 /// Kafka's default limit of a record (`message.max.bytes` = 1,048,588) with room for the headers that the relay adds.
-const DEFAULT_MAX_EVENT_BYTES: usize = 1_000_000;
+pub(crate) const DEFAULT_MAX_EVENT_BYTES: usize = 1_000_000;
 /// The constraint that keeps events out of shards whose place others have taken (`sql/postgres/checked_shards.sql`).
 const RETIRED: &str = "leastlock_outbox_active";
 /// Keeps a statement to a size that no server minds.
@@ -188,12 +188,7 @@ impl Outbox {
 
     /// The events as they are, or copies with the trace that they belong to.
     fn all_traced<'e>(&self, events: &'e [Event]) -> Cow<'e, [Event]> {
-        let Some(context) = self.traced() else { return Cow::Borrowed(events) };
-        let traced = |event: &Event| {
-            let has_own = event.headers.contains(TRACEPARENT);
-            if has_own { event.clone() } else { event.clone().trace_context(context.clone()) }
-        };
-        events.iter().map(traced).collect()
+        all_traced(self.trace.as_ref(), events)
     }
 
     /// The shards to append to: as they are known, unless their number was raised since.
@@ -217,16 +212,31 @@ impl Outbox {
     }
 
     fn check(&self, event: &Event) -> Result<(), Error> {
-        let bytes = event.bytes_in_all();
-        if bytes > self.max_event_bytes {
-            return Err(Error::EventTooLarge { bytes, limit: self.max_event_bytes });
-        }
-        event.check()
+        check(event, self.max_event_bytes)
     }
 }
 
+/// The events as they are, or copies with the trace that they belong to.
+pub(crate) fn all_traced<'e>(trace: Option<&TraceSource>, events: &'e [Event]) -> Cow<'e, [Event]> {
+    let Some(context) = trace.and_then(|trace| trace.0()) else { return Cow::Borrowed(events) };
+    let traced = |event: &Event| {
+        let has_own = event.headers.contains(TRACEPARENT);
+        if has_own { event.clone() } else { event.clone().trace_context(context.clone()) }
+    };
+    events.iter().map(traced).collect()
+}
+
+/// Refuses an event that is over the limit, or that no broker takes.
+pub(crate) fn check(event: &Event, max_event_bytes: usize) -> Result<(), Error> {
+    let bytes = event.bytes_in_all();
+    if bytes > max_event_bytes {
+        return Err(Error::EventTooLarge { bytes, limit: max_event_bytes });
+    }
+    event.check()
+}
+
 /// How many of the events, one at least, go into one statement.
-fn events_of_a_statement(events: &[Event]) -> usize {
+pub(crate) fn events_of_a_statement(events: &[Event]) -> usize {
     let mut bytes = 0;
     let fits = |event: &&Event| {
         bytes += event.bytes_in_all();
