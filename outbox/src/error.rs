@@ -133,6 +133,10 @@ pub enum Error {
         #[source]
         source: SendError,
     },
+    /// The write-ahead log, or the slot that it is read through.
+    #[cfg(feature = "wal")]
+    #[error(transparent)]
+    Wal(#[from] crate::wal::WalError),
 }
 
 impl Error {
@@ -142,6 +146,8 @@ impl Error {
         match self {
             Self::Database { class, .. } => class.is_retryable(),
             Self::NoAnswer { .. } | Self::ShardsRaised => true,
+            #[cfg(feature = "wal")]
+            Self::Wal(error) => error.is_retryable(),
             _ => false,
         }
     }

@@ -37,6 +37,16 @@ impl EventId {
         Uuid::parse_str(text).map(Self)
     }
 
+    #[cfg(feature = "wal")]
+    pub(crate) fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+
+    #[cfg(feature = "wal")]
+    pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_bytes(bytes))
+    }
+
     /// The id of somebody else's event whose own id is no UUID, for the [`Inbox`](crate::Inbox): made from the id and its source, within
     /// which it is unique (the CloudEvent's `source`, say, or the topic). The same two give the same id for ever: a UUID of version 8
     /// from the SHA-256 over the source's length (eight bytes, big-endian), the source and the id.

@@ -61,6 +61,7 @@
 //! | [`lag`] | how far publishing is behind |
 //! | `metrics` (feature `metrics`) | what relays measure |
 //! | [`doctor`](mod@doctor) | settings and states that lose events, delay them, or will |
+//! | `wal` | an outbox without a table: messages in the write-ahead log (feature `wal`, PostgreSQL) |
 //! | [`error`] | what can go wrong, and whether a retry helps |
 
 pub mod cloud_event;
@@ -85,6 +86,8 @@ pub mod sink;
 mod sql;
 mod strict;
 pub mod trace;
+#[cfg(feature = "wal")]
+pub mod wal;
 
 pub use crate::cloud_event::{CloudEvent, CloudEventError};
 #[cfg(feature = "kafka")]
@@ -109,3 +112,5 @@ pub use crate::sink::memory::MemorySink;
 pub use crate::sink::{Batch, LoggedEvent, Receipt, Refusal, SendError, Sink};
 pub use crate::sql::OutboxSql;
 pub use crate::trace::TraceContext;
+#[cfg(feature = "wal")]
+pub use crate::wal::WalOutbox;

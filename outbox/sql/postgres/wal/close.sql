@@ -1,0 +1,2 @@
+-- Lock: none. Frees what the server kept.
+CLOSE leastlock_wal

@@ -1,0 +1,2 @@
+-- Lock: none.
+FETCH FORWARD 16 FROM leastlock_wal

@@ -1,0 +1,2 @@
+-- Lock: none.
+FETCH FORWARD 600 FROM leastlock_wal
