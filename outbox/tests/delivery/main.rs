@@ -19,6 +19,8 @@ mod suite;
 mod together;
 #[cfg(feature = "postgres")]
 mod visibility;
+#[cfg(feature = "wal")]
+mod wal;
 
 leastlock_testkit::mount!(
     suite: b13_rolled_back_events_never_leave,
