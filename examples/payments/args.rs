@@ -189,7 +189,7 @@ pub(crate) struct Drive {
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(i64).range(0..=1_000_000_000))]
     pub(crate) opening_stock: i64,
 
-    /// Decides what is bought with which card, and when the service is killed; default: drawn and printed
+    /// Decides what is bought with which card, and when the service is killed; default: drawn; printed first
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 

@@ -1,5 +1,6 @@
 //! The drive: starts provider and service, sends payments with repeats and faults, kills the service, checks the books.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -76,6 +77,8 @@ async fn drive_on<DB: Engine>(args: &Drive, url: &str, files: &Files) -> Result<
     let begun = Instant::now();
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..=u64::from(u32::MAX)));
     let stops = stops(args, url)?;
+    // Before anything happens: a run that is killed is to be repeatable too. A pipe that is closed is no reason to stop.
+    let _ = writeln!(std::io::stdout(), "seed {seed}");
     let pools = DB::open(url).await;
     let pools = pools.map_err(|error| Ended::refused(&format!("cannot reach the database {}", place(url)), &error))?;
     let provider = Server::start(&provider_arguments(args, files)).await?;

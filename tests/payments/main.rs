@@ -7,7 +7,7 @@ use leastlock_testkit::TestDatabase;
 use leastlock_testkit::broker::KAFKA_BROKERS;
 use leastlock_testkit::database::{Postgres, Sqlite};
 
-use crate::program::{Output, payments};
+use crate::program::{Output, first_line_and_kill, payments};
 
 /// Long enough to bring every card and some repeats, and fixed: what is bought and when the service is killed is the same in
 /// every run.
@@ -85,6 +85,14 @@ fn mistakes_of_the_service_are_found_as_double_charges() {
         assert!(!output.stdout.contains("reconciled"), "{mistake:?}: {output}");
         assert!(output.figure("charges at the provider") > output.figure("paid"), "{mistake:?}: {output}");
     }
+}
+
+#[test]
+fn run_that_is_killed_has_said_its_seed() {
+    let seed = |line: String| -> Option<u64> { line.strip_prefix("seed ")?.parse().ok() };
+    let drawn = seed(first_line_and_kill(&["drive"]));
+    let drawn = drawn.expect("a seed that was drawn is the first thing that is said");
+    assert_eq!(seed(first_line_and_kill(&["drive", "--seed", &drawn.to_string()])), Some(drawn));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,6 +42,20 @@ pub(crate) fn payments<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) ->
     }
 }
 
+/// The first line of a run that is killed as soon as it has said it. Its servers end with it: their stdin closes.
+pub(crate) fn first_line_and_kill(arguments: &[&str]) -> String {
+    let mut command = Command::new(binary());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the example starts");
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let read = BufReader::new(stdout).read_line(&mut line);
+    child.kill().expect("the child can be killed");
+    child.wait().expect("the child can be waited for");
+    read.expect("its stdout is text");
+    line.trim_end().to_owned()
+}
+
 /// A server of the program, which ends with the value.
 #[derive(Debug)]
 pub(crate) struct Server {
