@@ -123,6 +123,7 @@ mod reconciler;
 mod record;
 mod renewal;
 mod resolve;
+mod retention;
 mod run;
 mod settings;
 mod sql;

@@ -48,6 +48,8 @@ pub trait PhasedSql: IdempotencySql {
     const FORGET: &'static str;
     /// Scope, key, generation, step or NULL, outcome, by whom, reason.
     const AUDIT: &'static str;
+    /// Age in ms, how many at most. Deletes rows of the audit, the oldest first.
+    const SWEEP_AUDIT: &'static str;
     /// Age in ms twice, how many at most. Answers unknown records as [`RECORD`](Self::RECORD) does, with scope and key behind.
     const UNKNOWN: &'static str;
     /// Age in ms twice, how many asks at most, how many at most. Answers as [`UNKNOWN`](Self::UNKNOWN) does, with the number of

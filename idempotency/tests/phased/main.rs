@@ -1,9 +1,10 @@
 //! The phased mode: one suite, mounted on each engine, with the mistakes that it must catch.
 #![cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 
+mod audited;
 mod bank;
 mod cancelled;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod cost;
 mod doubles;
 mod ended;
@@ -107,6 +108,12 @@ mod unknowns {
     );
 }
 
+mod audit {
+    use crate::audited;
+
+    leastlock_testkit::mount!(audited: audit_is_swept_by_age_in_batches_the_oldest_first);
+}
+
 mod resolve {
     use crate::resolved;
 
@@ -119,11 +126,11 @@ mod resolve {
     );
 }
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod statements {
     use crate::cost;
 
-    leastlock_testkit::mount!(cost on postgres: claim_step_and_end_cost_a_statement_each);
+    leastlock_testkit::mount!(cost on postgres and mysql: claim_step_and_end_cost_a_statement_each);
 }
 
 #[cfg(feature = "postgres")]

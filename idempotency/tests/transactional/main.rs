@@ -57,7 +57,7 @@ mod servers {
     leastlock_testkit::mount!(
         suite on postgres: i14_record_beyond_the_callers_snapshot_is_never_a_first,
         i18_worker_killed_with_a_message_under_way_leaves_one_effect_at_most,
-        claim_and_answer_cost_two_round_trips_and_a_replay_has_two,
+        claim_and_answer_cost_what_is_promised_and_a_replay_too,
         i22_stopped_owners_key_is_free_and_it_cannot_commit,
         i23_three_waiters_of_a_rolled_back_owner_run_once_and_see_no_deadlock,
         i24_wait_that_times_out_leaves_the_transaction_usable,
@@ -73,6 +73,7 @@ mod servers {
         i24_wait_that_times_out_leaves_the_transaction_usable,
         rejected_duplicates_do_not_wait,
         sweep_does_not_wait_for_a_record_that_is_being_claimed,
+        claim_and_answer_cost_what_is_promised_and_a_replay_too,
         idle_bound_of_a_unit_is_put_back_however_it_ends,
         caller_that_lost_a_deadlock_commits_nothing,
         unit_whose_transaction_has_ended_is_not_completed,

@@ -16,8 +16,7 @@ pub(crate) use crate::idle_bound::{
 pub(crate) use crate::isolation::*;
 #[cfg(feature = "postgres")]
 pub(crate) use crate::kills::i18_worker_killed_with_a_message_under_way_leaves_one_effect_at_most;
-#[cfg(feature = "postgres")]
-pub(crate) use crate::round_trips::claim_and_answer_cost_two_round_trips_and_a_replay_has_two;
+pub(crate) use crate::round_trips::claim_and_answer_cost_what_is_promised_and_a_replay_too;
 pub(crate) use crate::stopped_owner::i22_stopped_owners_key_is_free_and_it_cannot_commit;
 #[cfg(feature = "postgres")]
 pub(crate) use crate::time_outs::stricter_time_outs_of_the_caller_stay;

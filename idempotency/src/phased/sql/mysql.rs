@@ -21,6 +21,7 @@ impl PhasedSql for MySql {
     const SETTLE: &'static str = include_str!("../../../sql/mysql/phased_settle.sql");
     const FORGET: &'static str = include_str!("../../../sql/mysql/phased_forget.sql");
     const AUDIT: &'static str = include_str!("../../../sql/mysql/phased_audit.sql");
+    const SWEEP_AUDIT: &'static str = include_str!("../../../sql/mysql/phased_sweep_audit.sql");
     const UNKNOWN: &'static str = include_str!("../../../sql/mysql/phased_unknown.sql");
     const ASKABLE: &'static str = include_str!("../../../sql/mysql/phased_askable.sql");
     const ASK: &'static str = include_str!("../../../sql/mysql/phased_ask.sql");

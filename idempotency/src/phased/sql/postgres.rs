@@ -21,6 +21,7 @@ impl PhasedSql for Postgres {
     const SETTLE: &'static str = include_str!("../../../sql/postgres/phased_settle.sql");
     const FORGET: &'static str = include_str!("../../../sql/postgres/phased_forget.sql");
     const AUDIT: &'static str = include_str!("../../../sql/postgres/phased_audit.sql");
+    const SWEEP_AUDIT: &'static str = include_str!("../../../sql/postgres/phased_sweep_audit.sql");
     const UNKNOWN: &'static str = include_str!("../../../sql/postgres/phased_unknown.sql");
     const ASKABLE: &'static str = include_str!("../../../sql/postgres/phased_askable.sql");
     const ASK: &'static str = include_str!("../../../sql/postgres/phased_ask.sql");

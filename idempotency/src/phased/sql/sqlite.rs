@@ -21,6 +21,7 @@ impl PhasedSql for Sqlite {
     const SETTLE: &'static str = include_str!("../../../sql/sqlite/phased_settle.sql");
     const FORGET: &'static str = include_str!("../../../sql/sqlite/phased_forget.sql");
     const AUDIT: &'static str = include_str!("../../../sql/sqlite/phased_audit.sql");
+    const SWEEP_AUDIT: &'static str = include_str!("../../../sql/sqlite/phased_sweep_audit.sql");
     const UNKNOWN: &'static str = include_str!("../../../sql/sqlite/phased_unknown.sql");
     const ASKABLE: &'static str = include_str!("../../../sql/sqlite/phased_askable.sql");
     const ASK: &'static str = include_str!("../../../sql/sqlite/phased_ask.sql");
