@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-/// Runs `work` where it is awaited; dropped before its end, a task of the runtime brings it there and drops what it comes to.
+/// Runs `work` where it is awaited; dropped before its end, a task of the runtime brings it there and drops what it comes to. That is
+/// the runtime in which it is dropped, or else the one in which it was made.
 ///
 /// For what must not stop half-way, such as a `BEGIN` whose reply is under way. A task from the start would do the same, at the
 /// price of one more task and two more wake-ups each time. Where the runtime is shutting down it stops half-way all the same.
@@ -52,7 +53,8 @@ impl<F: Future<Output: Send> + Send + 'static> fmt::Debug for ToItsEnd<F> {
 impl<F: Future<Output: Send> + Send + 'static> Drop for ToItsEnd<F> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
-            self.runtime.spawn(async move { drop(work.await) });
+            let runtime = Handle::try_current();
+            runtime.as_ref().unwrap_or(&self.runtime).spawn(async move { drop(work.await) });
         }
     }
 }

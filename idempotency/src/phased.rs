@@ -110,7 +110,7 @@
 
 mod attempt;
 mod begin;
-mod bounded;
+pub(crate) mod bounded;
 mod compensation;
 mod external;
 mod failpoint;

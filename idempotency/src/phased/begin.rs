@@ -116,7 +116,7 @@ impl Phased {
         let give_up = Instant::now() + PATIENCE;
         let mut attempt = 0;
         loop {
-            match bounded(self.call_limit, claim.attempt()).await {
+            match bounded::<DB, _>(self.call_limit, claim.attempt()).await {
                 // Another transaction has the record locked: a unit of the transactional mode, or a step that commits.
                 Err(Error::Database { class: ErrorClass::LockTimeout, .. }) => {
                     return Ok(PhasedBegin::InFlight { retry_after: self.retry_after });

@@ -13,7 +13,7 @@ use sqlx::Transaction;
 use crate::claim::Limits;
 use crate::error::Error;
 use crate::own_transaction::OwnTransaction;
-use crate::phased::bounded::{bounded, bounded_commit};
+use crate::phased::bounded::{bounded, bounded_commit, close};
 use crate::phased::failpoint::failpoint;
 use crate::phased::log::{At, Call, Found, Kind, Log};
 use crate::phased::owner::Ending;
@@ -125,7 +125,7 @@ impl<'r, DB: PhasedSql, R, T: Serialize + DeserializeOwned> LocalCall<'r, DB, R,
             let may = check.fetch_optional::<DB>(&mut tx).await.map_err(Error::database::<DB>)?.is_some();
             Ok(may.then_some(tx))
         };
-        let Some(tx) = bounded(settings.call_limit, begin).await? else {
+        let Some(tx) = bounded::<DB, _>(settings.call_limit, begin).await? else {
             return Err(run.refused_start().await);
         };
         failpoint!("local-begun");
@@ -170,12 +170,19 @@ impl<DB: PhasedSql, R, T: Serialize> LocalStep<'_, DB, R, T> {
             save.execute::<DB>(&mut tx).await.map_err(Error::database::<DB>)
         };
         let limit = run.owner.settings.call_limit;
-        if bounded(limit, record).await? == 0 {
-            return Err(run.owner.superseded());
+        match bounded::<DB, _>(limit, record).await {
+            Ok(0) => return Err(run.owner.superseded()),
+            Ok(_) => {}
+            Err(error) => {
+                if matches!(error, Error::NoAnswer { .. }) {
+                    close::<DB>(tx);
+                }
+                return Err(error);
+            }
         }
         failpoint!("local-recorded");
         run.unsure = true;
-        let committed = bounded_commit(limit, tx.commit()).await;
+        let committed = bounded_commit::<DB>(limit, tx.commit()).await;
         failpoint!("local-committed");
         match committed.map_err(Error::commit::<DB>) {
             Ok(()) => {}

@@ -95,7 +95,7 @@ impl<DB: PhasedSql> Owner<DB> {
     pub(crate) async fn renew_once(&self) -> Result<bool, Error> {
         let sent = Instant::now();
         let renew = self.fence(Statement::new(DB::RENEW).bind(self.lease_ms()));
-        let renewed = bounded(self.settings.lease / 6, self.execute(renew)).await? == 1;
+        let renewed = bounded::<DB, _>(self.settings.lease / 6, self.execute(renew)).await? == 1;
         if renewed {
             self.confirmed(sent);
         }
@@ -110,7 +110,7 @@ impl<DB: PhasedSql> Owner<DB> {
         let mut attempt = 0;
         loop {
             let sent = Instant::now();
-            match bounded(self.settings.statement_limit(), self.execute(statement.clone())).await {
+            match bounded::<DB, _>(self.settings.statement_limit(), self.execute(statement.clone())).await {
                 Ok(0) if attempt == 0 => return Ok(Ending::Refused),
                 Ok(0) => return Ok(Ending::MayHaveLanded),
                 Ok(_) => {
@@ -154,7 +154,7 @@ impl<DB: PhasedSql> Owner<DB> {
             let mut connection = self.pool.acquire().await.map_err(Error::database::<DB>)?;
             Record::read::<DB>(&mut connection, &self.key).await.map_err(Error::database::<DB>)
         };
-        bounded(self.settings.statement_limit(), read).await
+        bounded::<DB, _>(self.settings.statement_limit(), read).await
     }
 
     async fn execute(&self, statement: Statement<'_>) -> Result<u64, Error> {

@@ -195,7 +195,7 @@ impl<DB: PhasedSql, I: Inquiry> Reconciler<DB, I> {
             let mut connection = self.pool.acquire().await.map_err(database)?;
             askable.fetch_all::<DB>(&mut connection).await.map_err(database)
         };
-        let rows = bounded(self.phased.call_limit, fetch).await?;
+        let rows = bounded::<DB, _>(self.phased.call_limit, fetch).await?;
         let candidate = |row| {
             let asks = u32::try_from(leastlock_core::Row::int(row, 16).map_err(database)?).unwrap_or(u32::MAX);
             Ok((self.phased.unknown_of::<DB>(row)?, asks))
@@ -213,7 +213,7 @@ impl<DB: PhasedSql, I: Inquiry> Reconciler<DB, I> {
             let mut connection = self.pool.acquire().await.map_err(Error::database::<DB>)?;
             ask.execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)
         };
-        Ok(bounded(self.phased.call_limit, execute).await? == 1)
+        Ok(bounded::<DB, _>(self.phased.call_limit, execute).await? == 1)
     }
 
     /// `None` if the provider said nothing definite.

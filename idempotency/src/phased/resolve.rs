@@ -140,7 +140,7 @@ impl Phased {
             let list = Statement::new(DB::UNKNOWN).bind(age).bind(age).bind(i64::from(limit));
             list.fetch_all::<DB>(&mut connection).await.map_err(Error::database::<DB>)
         };
-        let rows = bounded(self.call_limit, list).await?;
+        let rows = bounded::<DB, _>(self.call_limit, list).await?;
         rows.iter().map(|row| self.unknown_of(row)).collect()
     }
 
@@ -175,8 +175,8 @@ impl Phased {
             }
         }
         let written = self.write_resolution::<DB>(pool, unknown, resolution, (by, reason));
-        let Some(tx) = bounded(self.call_limit, written).await? else { return Ok(Resolved::Changed) };
-        bounded_commit(self.call_limit, commit(tx)).await.map_err(Error::commit::<DB>)?;
+        let Some(tx) = bounded::<DB, _>(self.call_limit, written).await? else { return Ok(Resolved::Changed) };
+        bounded_commit::<DB>(self.call_limit, commit(tx)).await.map_err(Error::commit::<DB>)?;
         Ok(Resolved::Applied)
     }
 

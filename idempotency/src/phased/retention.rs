@@ -52,8 +52,8 @@ impl Phased {
             let deleted = sweep.execute::<DB>(&mut tx).await.map_err(Error::database::<DB>)?;
             Ok((tx, deleted))
         };
-        let (tx, deleted) = bounded(self.call_limit, sweep).await?;
-        bounded_commit(self.call_limit, commit(tx)).await.map_err(Error::commit::<DB>)?;
+        let (tx, deleted) = bounded::<DB, _>(self.call_limit, sweep).await?;
+        bounded_commit::<DB>(self.call_limit, commit(tx)).await.map_err(Error::commit::<DB>)?;
         Ok(deleted)
     }
 }

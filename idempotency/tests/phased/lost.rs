@@ -3,11 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leastlock_core::Statement;
-use leastlock_idempotency::phased::{
-    External, Hold, Inquiry, Local, Phased, PhasedBegin, PhasedSql, Reconciler, RecoveryPoint, Resolution, Run,
-    UnknownStep, Verdict,
-};
-use leastlock_idempotency::{Error, Key};
+use leastlock_idempotency::phased::{External, Hold, Local, PhasedBegin, PhasedSql, RecoveryPoint, Run};
 use leastlock_testkit::proxy::{FaultProxy, Then, postgres};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::{Pool, Postgres};
@@ -50,92 +46,6 @@ pub(crate) async fn claim_whose_reply_was_lost_is_found_to_be_ones_own(database:
     let run = first(&pool, "k1").await;
     proxy.fired(2, LIMIT).await;
     assert_eq!((run.generation(), run.resumed_at()), (2, Some(&RecoveryPoint::Start)), "somebody was here before");
-}
-
-/// Knows nothing.
-struct Mute;
-
-impl Inquiry for Mute {
-    async fn ask(&self, _: &Key, _: &UnknownStep) -> Verdict<serde_json::Value> {
-        Verdict::StillUnknown
-    }
-}
-
-/// Everything that the library asks of a database, over connections that stay open and silent from some statement on.
-pub(crate) async fn silent_database_holds_nobody_beyond_the_limit(database: TestDatabase<Postgres>) {
-    let (database, _bank) = tables(database).await;
-    let proxy = FaultProxy::to_postgres(&database.url).await;
-    let pool = Postgres::connect(&postgres::through(&proxy, &database.url)).await;
-    let hang = |text: &'static str| {
-        proxy.lose_request(postgres::once(move |sql: &str| sql.contains(text)), Then::Hang);
-    };
-    let hasty = Phased::builder().renewed(false).lease(Duration::from_secs(30)).call_limit(Duration::from_millis(500));
-    let hasty = hasty.build().unwrap();
-    let begin = async |name: &str| {
-        let (key, lamp) = (key(&Call::new(name, "lamp")), fingerprint("lamp"));
-        let begun = hasty.begin::<_, String>(&pool, &key, &lamp);
-        let begun = tokio::time::timeout(LIMIT, begun).await.expect("it is bounded").unwrap();
-        let PhasedBegin::First(run) = begun else { panic!("a first: {begun:?}") };
-        run
-    };
-    // A claim is repeated, and a step may be asked for again.
-    hang("INSERT INTO leastlock_idempotency");
-    let mut run = begin("k1").await;
-    proxy.fired(1, LIMIT).await;
-    // One that took effect, in silence, was sent before that silence.
-    proxy.swallow_reply_to(postgres::once(|sql: &str| sql.contains("INSERT INTO leastlock_idempotency")), Then::Hang);
-    let found = begin("silent").await;
-    proxy.fired(2, LIMIT).await;
-    assert!(
-        found.remaining() < Duration::from_millis(29_300),
-        "the lease runs from the first send: {:?}",
-        found.remaining()
-    );
-    for (at, text) in [(3, "BEGIN"), (4, "SET step_data")] {
-        hang(text);
-        let tried = async {
-            match run.local::<u32>("reserve").await {
-                Ok(Local::Todo(step)) => step.done(7).await.map(|_| ()),
-                Ok(Local::Done(_)) => panic!("it was not done"),
-                Err(error) => Err(error),
-            }
-        };
-        let tried = tokio::time::timeout(LIMIT, tried).await.expect("it is bounded");
-        assert!(matches!(tried, Err(Error::NoAnswer { .. })), "{text}: {tried:?}");
-        proxy.fired(at, LIMIT).await;
-    }
-    // A commit whose answer is lost in silence is settled by the record.
-    let Local::Todo(step) = run.local::<u32>("reserve").await.unwrap() else { panic!("to be done") };
-    proxy.swallow_reply_to(postgres::once(postgres::is_commit()), Then::Hang);
-    assert_eq!(tokio::time::timeout(LIMIT, step.done(7)).await.expect("it is bounded").unwrap(), 7);
-    proxy.fired(5, LIMIT).await;
-
-    // Who looks after the unknown.
-    found.release().await.unwrap();
-    run.hold("look at it").await.unwrap();
-    hang("ORDER BY coalesce(unknown_since");
-    let listed = tokio::time::timeout(LIMIT, hasty.list_unknown(&pool, Duration::ZERO, 10)).await;
-    assert!(matches!(listed.expect("it is bounded"), Err(Error::NoAnswer { .. })));
-    let unknown = hasty.list_unknown(&pool, Duration::ZERO, 10).await.unwrap().remove(0);
-    let resolve = || hasty.resolve(&pool, &unknown, Resolution::released(), "ops", "seen");
-    hang("FOR UPDATE");
-    let resolved = tokio::time::timeout(LIMIT, resolve()).await.expect("it is bounded");
-    assert!(matches!(resolved, Err(Error::NoAnswer { .. })), "{resolved:?}");
-    let reconciler = Reconciler::builder(hasty.clone(), pool.clone(), Mute).older_than(Duration::ZERO).build().unwrap();
-    for text in ["ORDER BY coalesce(ask_after", "SET asks = asks + 1"] {
-        hang(text);
-        let pass = tokio::time::timeout(LIMIT, reconciler.once()).await.expect("it is bounded");
-        assert!(matches!(pass, Err(Error::NoAnswer { .. })), "{text}: {pass:?}");
-    }
-    proxy.swallow_reply_to(postgres::once(postgres::is_commit()), Then::Hang);
-    let resolved = tokio::time::timeout(LIMIT, resolve()).await.expect("it is bounded");
-    assert!(matches!(resolved, Err(Error::CommitUnknown { .. })), "{resolved:?}");
-    assert_eq!(database.int("SELECT count(*) FROM leastlock_idempotency_audit").await, 1, "it was, in fact");
-
-    // The double waits as long as the connection is silent.
-    proxy.lose_request(postgres::once(|sql: &str| sql.contains("SELECT 41")), Then::Hang);
-    let unbounded = tokio::time::timeout(Duration::from_secs(2), sqlx::query("SELECT 41").execute(&pool)).await;
-    assert!(unbounded.is_err(), "the double must be seen to wait");
 }
 
 pub(crate) async fn step_whose_commit_was_not_answered_is_settled_by_the_record(database: TestDatabase<Postgres>) {

@@ -18,6 +18,8 @@ mod overdue;
 mod payer;
 mod resolved;
 mod sealed;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod silent;
 mod steps;
 mod suite;
 mod unknown;
@@ -133,13 +135,22 @@ mod statements {
     leastlock_testkit::mount!(cost on postgres and mysql: claim_step_and_end_cost_a_statement_each);
 }
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod silence {
+    use crate::silent;
+
+    leastlock_testkit::mount!(
+        silent on postgres and mysql: silent_connection_holds_no_run_beyond_the_limit_and_keeps_no_place,
+        silent_connection_holds_nobody_who_resolves_and_keeps_no_place,
+    );
+}
+
 #[cfg(feature = "postgres")]
 mod replies {
     use crate::lost;
 
     leastlock_testkit::mount!(
         lost on postgres: claim_whose_reply_was_lost_is_found_to_be_ones_own,
-        silent_database_holds_nobody_beyond_the_limit,
         step_whose_commit_was_not_answered_is_settled_by_the_record,
         write_whose_reply_was_lost_is_repeated_and_recognised,
         claimant_that_waited_sees_the_step_that_was_committed_meanwhile

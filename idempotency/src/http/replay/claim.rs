@@ -13,6 +13,7 @@ use super::end::release;
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
+use crate::phased::bounded::within;
 use crate::phased::{PhasedBegin, PhasedSql};
 use crate::response::HttpResponse;
 
@@ -46,7 +47,7 @@ async fn give_back<DB: PhasedSql>(
     max_record: Duration,
     permit: OwnedSemaphorePermit,
 ) {
-    if let Ok(Ok(PhasedBegin::First(run))) = tokio::time::timeout(wait, claiming).await {
+    if let Some(Ok(PhasedBegin::First(run))) = within::<DB, _>(wait, claiming).await {
         // A key that was taken over is not this request's to free: dropped, it goes to the next claimant after the lease.
         if run.resumed_at().is_none() {
             release(run, max_record).await;

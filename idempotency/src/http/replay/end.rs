@@ -11,6 +11,7 @@ use super::super::problem::Problem;
 use super::super::report::{self, Ended};
 use super::Replay;
 use crate::error::Error;
+use crate::phased::bounded::bounded;
 use crate::phased::{PhasedSql, Run};
 use crate::response::{HttpResponse, HttpResponseError, Response as _};
 
@@ -28,13 +29,13 @@ pub(super) async fn end<DB: PhasedSql>(replay: &Replay<DB>, run: Run<DB, HttpRes
 
 /// Frees the key. If the store fails here, it is in flight until the lease is over and then abandoned.
 pub(super) async fn release<DB: PhasedSql>(run: Run<DB, HttpResponse>, max_record: Duration) {
-    ended(Ended::Released, &within(max_record, run.release()).await);
+    ended(Ended::Released, &bounded::<DB, _>(max_record, run.release()).await);
 }
 
 /// Holds the key; where that cannot be written, it is held by whoever comes once the lease is over.
 pub(super) async fn hold<DB: PhasedSql>(replay: &Replay<DB>, run: Run<DB, HttpResponse>, reason: &'static str) {
     report::holds(reason);
-    ended(Ended::Held, &within(replay.max_record, run.hold(reason)).await);
+    ended(Ended::Held, &bounded::<DB, _>(replay.max_record, run.hold(reason)).await);
 }
 
 /// Stores the answer, and hands it on once that is recorded.
@@ -74,7 +75,8 @@ async fn record<DB: PhasedSql>(
     stored: Result<HttpResponse, HttpResponseError>,
 ) -> Result<(), Problem> {
     let completed = match stored {
-        Ok(stored) => within(replay.max_record, run.complete(stored)).await,
+        // Dropped at its limit, the run is renewed no more, and its lease ends the claim if nothing was written.
+        Ok(stored) => bounded::<DB, _>(replay.max_record, run.complete(stored)).await,
         Err(source) => Err(Error::Serialize { source: source.into() }),
     };
     let is_recorded = ended(how, &completed.map(drop));
@@ -88,12 +90,6 @@ fn whole<B>(response: &Response<Gathered<B>>, limit: usize) -> Option<HttpRespon
     let stored = stored_as(response.status(), response.headers(), bytes).ok()?;
     let size = stored.to_parts().ok()?.bytes();
     (size <= limit).then_some(stored)
-}
-
-/// Waits no longer than `limit`. Dropped then, the run is renewed no more, and its lease ends the claim if nothing was
-/// written.
-async fn within<T>(limit: Duration, recording: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    tokio::time::timeout(limit, recording).await.unwrap_or(Err(Error::NoAnswer { limit }))
 }
 
 /// Reports the end of a key; answers whether it is recorded.
