@@ -11,6 +11,7 @@ use crate::claim::{self, Claimed, Limits};
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
+use crate::measure;
 use crate::response::{Response, ResponseParts};
 use crate::setting::{MAX_BYTES, MILLISECOND, SettingError, check, check_number};
 use crate::sql::IdempotencySql;
@@ -135,6 +136,15 @@ impl Keys {
         key: &Key,
         fingerprint: &Fingerprint,
     ) -> Result<Begin<DB, R>, Error> {
+        measure::begun(self.begin_again(pool, key, fingerprint).await)
+    }
+
+    async fn begin_again<DB: IdempotencySql, R: Response>(
+        &self,
+        pool: &Pool<DB>,
+        key: &Key,
+        fingerprint: &Fingerprint,
+    ) -> Result<Begin<DB, R>, Error> {
         let limits = self.limits::<DB>();
         let backoff = Backoff::default();
         for attempt in 0.. {
@@ -171,6 +181,15 @@ impl Keys {
     /// # Cancel safety
     /// Dropped half-way, the transaction must be rolled back.
     pub async fn begin_in<DB: IdempotencySql, R: Response>(
+        &self,
+        tx: &mut Transaction<'_, DB>,
+        key: &Key,
+        fingerprint: &Fingerprint,
+    ) -> Result<BeginIn<R>, Error> {
+        measure::begun(self.join(tx, key, fingerprint).await)
+    }
+
+    async fn join<DB: IdempotencySql, R: Response>(
         &self,
         tx: &mut Transaction<'_, DB>,
         key: &Key,

@@ -57,6 +57,7 @@
 //! | [`keys`] | settings; `begin`, `begin_in`, `sweep` |
 //! | [`phased`] | effects outside the database: claims with a lease, recorded steps |
 //! | `http` (feature `tower`) | a layer for axum and any tower stack |
+//! | `metrics` (feature `metrics`) | what both modes measure: names, units, labels |
 //! | [`unit`](mod@unit) | the transaction of a first request, and its completion |
 //! | [`response`] | what is stored as the answer: JSON, or an HTTP response byte for byte |
 //! | [`cipher`] | answers that are encrypted before they are stored |
@@ -71,6 +72,9 @@ pub mod fingerprint;
 pub mod http;
 pub mod key;
 pub mod keys;
+mod measure;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod migrations;
 mod own_transaction;
 pub mod phased;

@@ -9,6 +9,7 @@ use sqlx::Transaction;
 use crate::cipher::Sealing;
 use crate::error::Error;
 use crate::key::Key;
+use crate::measure::UnitEnd;
 use crate::own_transaction::OwnTransaction;
 use crate::response::Response;
 use crate::sql::IdempotencySql;
@@ -21,11 +22,12 @@ use crate::sql::IdempotencySql;
 pub struct Unit<DB: IdempotencySql, R> {
     tx: OwnTransaction<DB>,
     claim: Claim<R>,
+    end: UnitEnd,
 }
 
 impl<DB: IdempotencySql, R: Response> Unit<DB, R> {
     pub(crate) fn new(tx: OwnTransaction<DB>, claim: Claim<R>) -> Self {
-        Self { tx, claim }
+        Self { tx, claim, end: UnitEnd::default() }
     }
 
     /// The transaction to run the effects in.
@@ -46,10 +48,15 @@ impl<DB: IdempotencySql, R: Response> Unit<DB, R> {
     /// # Cancel safety
     /// Dropped before the commit was sent, nothing is kept; dropped while it is under way, the outcome is unknown to the
     /// caller but never half: begin again with the same key to learn it.
-    pub async fn complete(mut self, response: R) -> Result<R, Error> {
-        DB::prove(&mut self.tx).await.map_err(Error::proof::<DB>)?;
-        let response = self.claim.complete(&mut self.tx, response).await?;
-        self.tx.commit().await.map_err(Error::commit::<DB>)?;
+    pub async fn complete(self, response: R) -> Result<R, Error> {
+        let Self { tx, claim, end } = self;
+        end.completed(Self::store(tx, claim, response).await)
+    }
+
+    async fn store(mut tx: OwnTransaction<DB>, claim: Claim<R>, response: R) -> Result<R, Error> {
+        DB::prove(&mut tx).await.map_err(Error::proof::<DB>)?;
+        let response = claim.complete(&mut tx, response).await?;
+        tx.commit().await.map_err(Error::commit::<DB>)?;
         Ok(response)
     }
 
@@ -109,7 +116,9 @@ impl<DB: IdempotencySql, R: Response> Unit<DB, R> {
     /// # Cancel safety
     /// The transaction is rolled back all the same.
     pub async fn release(self) -> Result<(), Error> {
-        self.tx.roll_back().await.map_err(Error::database::<DB>)
+        let Self { tx, end, .. } = self;
+        end.released();
+        tx.roll_back().await.map_err(Error::database::<DB>)
     }
 }
 

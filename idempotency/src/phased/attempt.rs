@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::value::to_raw_value;
 
 use crate::error::Error;
+use crate::measure::Step;
 use crate::phased::external::Failure;
 use crate::phased::failpoint::failpoint;
 use crate::phased::log::{At, Call, Kind};
@@ -30,6 +31,7 @@ pub struct Attempt<'r, DB: PhasedSql, R, T> {
     number: u32,
     /// Whether an attempt before this one is unknown.
     follows_unknown: bool,
+    measured: Step,
     result: PhantomData<fn(T) -> T>,
 }
 
@@ -66,6 +68,7 @@ impl<'r, DB: PhasedSql, R, T> Attempt<'r, DB, R, T> {
             provider_key,
             number: attempts.saturating_add(1),
             follows_unknown,
+            measured: Step::external(),
             result: PhantomData,
         }
     }
@@ -106,17 +109,19 @@ impl<'r, DB: PhasedSql, R, T> Attempt<'r, DB, R, T> {
     ///
     /// # Cancel safety
     /// Dropped half-way, the failure is recorded, or the step is unknown.
-    pub async fn failed<E: Serialize>(self, reason: &E) -> Result<Failure, Error> {
+    pub async fn failed<E: Serialize>(mut self, reason: &E) -> Result<Failure, Error> {
         let failure = Failure::of(reason)?;
         failpoint!("external-record");
         if matches!(self.at, At::Back(_)) {
             // Without the reason: what a provider said may be what a cipher keeps from readers, and this text is not sealed.
             self.run.held_by(&format!("the compensation {} failed for good", self.name)).await?;
+            self.measured.comes_to("failed");
             return Ok(failure);
         }
         let raw = failure.raw()?;
         let call = Call { name: &self.name, kind: Kind::External, undo: self.undo.as_deref() };
         self.run.record(|log| log.fail(self.at, call, raw)).await?;
+        self.measured.comes_to("failed");
         failpoint!("external-recorded");
         Ok(failure)
     }
@@ -131,12 +136,15 @@ impl<'r, DB: PhasedSql, R, T> Attempt<'r, DB, R, T> {
     ///
     /// # Cancel safety
     /// Dropped half-way, the step is to be done, or unknown.
-    pub async fn not_sent(self) -> Result<(), Error> {
+    pub async fn not_sent(mut self) -> Result<(), Error> {
         if self.follows_unknown {
+            self.measured.comes_to("not_sent");
             return Ok(());
         }
         let call = Call { name: &self.name, kind: Kind::External, undo: self.undo.as_deref() };
-        self.run.record(|log| log.withdraw(self.at, call)).await
+        self.run.record(|log| log.withdraw(self.at, call)).await?;
+        self.measured.comes_to("not_sent");
+        Ok(())
     }
 
     /// Nothing definite is known: the same as dropping the attempt, in words.
@@ -153,11 +161,12 @@ impl<DB: PhasedSql, R, T: Serialize> Attempt<'_, DB, R, T> {
     ///
     /// # Cancel safety
     /// Dropped half-way, the result is recorded, or the step is unknown; this run is of no more use ([`Error::NoAnswer`]).
-    pub async fn done(self, result: T) -> Result<T, Error> {
+    pub async fn done(mut self, result: T) -> Result<T, Error> {
         let raw = to_raw_value(&result).map_err(|source| Error::Serialize { source: source.into() })?;
         let call = Call { name: &self.name, kind: Kind::External, undo: self.undo.as_deref() };
         failpoint!("external-record");
         self.run.record(|log| log.finish(self.at, call, raw)).await?;
+        self.measured.comes_to("done");
         failpoint!("external-recorded");
         Ok(result)
     }

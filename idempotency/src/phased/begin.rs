@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
 use crate::keys::busy_by_name;
+use crate::measure;
 use crate::phased::bounded::bounded;
 use crate::phased::failpoint::failpoint;
 use crate::phased::owner::{Nonce, Owner};
@@ -78,7 +79,7 @@ impl Phased {
         key: &Key,
         fingerprint: &Fingerprint,
     ) -> Result<PhasedBegin<DB, R>, Error> {
-        self.claim(pool, key, fingerprint, None).await
+        measure::begun(self.claim(pool, key, fingerprint, None).await)
     }
 
     /// As [`begin`](Self::begin), for a request that expires: later than `start_within` after the claim, by the database's clock,
@@ -97,7 +98,7 @@ impl Phased {
         fingerprint: &Fingerprint,
         start_within: Duration,
     ) -> Result<PhasedBegin<DB, R>, Error> {
-        self.claim(pool, key, fingerprint, Some(start_within)).await
+        measure::begun(self.claim(pool, key, fingerprint, Some(start_within)).await)
     }
 
     async fn claim<DB: PhasedSql, R: Response>(

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::error::Error;
+use crate::measure::Step;
 use crate::phased::attempt::Attempt;
 use crate::phased::local::read;
 use crate::phased::log::{At, Call, Found, Kind, Log};
@@ -133,8 +134,14 @@ where
             run.usable()?;
             let found = run.log.find(call, settings.max_steps).map_err(|source| Error::Step { source })?;
             let (at, attempts, recent) = match found {
-                Found::Done(result) => return Ok(External::Done(read(&result)?)),
-                Found::Failed(reason) => return Ok(External::Failed(Failure { json: reason.get().to_owned() })),
+                Found::Done(result) => {
+                    Step::external().comes_to("recorded");
+                    return Ok(External::Done(read(&result)?));
+                }
+                Found::Failed(reason) => {
+                    Step::external().comes_to("recorded");
+                    return Ok(External::Failed(Failure { json: reason.get().to_owned() }));
+                }
                 Found::Todo { recent, .. } if recent >= settings.max_attempts => {
                     return run.hold_step(name, "no attempt has had an effect, and that was the last one").await;
                 }
@@ -179,11 +186,13 @@ where
                 Decision::Said(Verdict::Failed(failure)) => {
                     let reason = failure.raw()?;
                     run.record(|log| log.fail(at, call, reason)).await?;
+                    Step::external().comes_to("failed");
                     return Ok(External::Failed(failure));
                 }
                 Decision::Said(Verdict::Done(result)) => {
                     let raw = to_raw_value(&result).map_err(|source| Error::Serialize { source: source.into() })?;
                     run.record(|log| log.finish(at, call, raw)).await?;
+                    Step::external().comes_to("done");
                     return Ok(External::Done(result));
                 }
             }
@@ -224,6 +233,7 @@ impl<DB: PhasedSql, R> Run<DB, R> {
     async fn hold_step<'r, T>(&'r mut self, step: &str, because: &str) -> Result<External<'r, DB, R, T>, Error> {
         let because = format!("the step {step}: {because}");
         self.held_by(&because).await?;
+        Step::external().comes_to("held");
         Ok(External::Held(Unknown::held(&self.owner, self.step_seq, because, &self.log)))
     }
 }

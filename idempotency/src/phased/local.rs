@@ -12,6 +12,7 @@ use sqlx::Transaction;
 
 use crate::claim::Limits;
 use crate::error::Error;
+use crate::measure::Step;
 use crate::own_transaction::OwnTransaction;
 use crate::phased::bounded::{bounded, bounded_commit, close};
 use crate::phased::failpoint::failpoint;
@@ -65,6 +66,7 @@ pub struct LocalStep<'r, DB: PhasedSql, R, T> {
     at: At,
     name: String,
     undo: Option<String>,
+    measured: Step,
     result: PhantomData<fn(T) -> T>,
 }
 
@@ -105,7 +107,10 @@ impl<'r, DB: PhasedSql, R, T: Serialize + DeserializeOwned> LocalCall<'r, DB, R,
         let call = Call { name, kind: Kind::Local, undo };
         let max_steps = run.owner.settings.max_steps;
         let at = match run.log.find(call, max_steps).map_err(|source| Error::Step { source })? {
-            Found::Done(result) => return Ok(Local::Done(read(&result)?)),
+            Found::Done(result) => {
+                Step::local().comes_to("recorded");
+                return Ok(Local::Done(read(&result)?));
+            }
             Found::Todo { at, .. } => at,
             // A local step has no such states; the record says that it was one of the other kind.
             Found::Open { .. } | Found::Failed(_) => {
@@ -130,7 +135,7 @@ impl<'r, DB: PhasedSql, R, T: Serialize + DeserializeOwned> LocalCall<'r, DB, R,
         };
         failpoint!("local-begun");
         let (name, undo) = (name.to_owned(), undo.map(str::to_owned));
-        Ok(Local::Todo(LocalStep { run, tx, at, name, undo, result: PhantomData }))
+        Ok(Local::Todo(LocalStep { run, tx, at, name, undo, measured: Step::local(), result: PhantomData }))
     }
 }
 
@@ -153,7 +158,7 @@ impl<DB: PhasedSql, R, T: Serialize> LocalStep<'_, DB, R, T> {
     /// Dropped before the commit was sent, nothing is kept. Dropped while it is under way, the step is done or not, never half,
     /// and the run must not be used any more.
     pub async fn done(self, result: T) -> Result<T, Error> {
-        let Self { run, mut tx, at, name, undo, .. } = self;
+        let Self { run, mut tx, at, name, undo, mut measured, .. } = self;
         run.usable()?;
         let call = Call { name: &name, kind: Kind::Local, undo: undo.as_deref() };
         let mut log = run.log.clone();
@@ -182,6 +187,7 @@ impl<DB: PhasedSql, R, T: Serialize> LocalStep<'_, DB, R, T> {
         }
         failpoint!("local-recorded");
         run.unsure = true;
+        measured.comes_to("unknown");
         let committed = bounded_commit::<DB>(limit, tx.commit()).await;
         failpoint!("local-committed");
         match committed.map_err(Error::commit::<DB>) {
@@ -190,15 +196,18 @@ impl<DB: PhasedSql, R, T: Serialize> LocalStep<'_, DB, R, T> {
                 Some(true) => {}
                 Some(false) => {
                     run.unsure = false;
+                    measured.comes_to("rolled_back");
                     return Err(Error::database::<DB>(source));
                 }
                 None => return Err(Error::CommitUnknown { source }),
             },
             Err(error) => {
                 run.unsure = false;
+                measured.comes_to("rolled_back");
                 return Err(error);
             }
         }
+        measured.comes_to("done");
         run.written(log);
         Ok(result)
     }

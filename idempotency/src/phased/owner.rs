@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::key::Key;
+use crate::measure::RunEnd;
 use crate::phased::bounded::bounded;
 use crate::phased::record::{Record, State, millis};
 use crate::phased::settings::Phased;
@@ -42,6 +43,7 @@ pub(crate) struct Owner<DB: PhasedSql> {
     pub(crate) settings: Phased,
     deadline: Mutex<Instant>,
     over: CancellationToken,
+    end: RunEnd,
 }
 
 impl<DB: PhasedSql> Owner<DB> {
@@ -54,7 +56,16 @@ impl<DB: PhasedSql> Owner<DB> {
         sent: Instant,
     ) -> Self {
         let deadline = Mutex::new(sent + settings.validity());
-        Self { pool, key, generation, nonce, settings, deadline, over: CancellationToken::new() }
+        Self {
+            pool,
+            key,
+            generation,
+            nonce,
+            settings,
+            deadline,
+            over: CancellationToken::new(),
+            end: RunEnd::default(),
+        }
     }
 
     /// Binds what every write has in its condition.
@@ -87,6 +98,7 @@ impl<DB: PhasedSql> Owner<DB> {
 
     /// The key is somebody else's.
     pub(crate) fn superseded(&self) -> Error {
+        self.end.ended("superseded");
         self.over.cancel();
         Error::Superseded
     }
@@ -138,6 +150,11 @@ impl<DB: PhasedSql> Owner<DB> {
             },
         };
         if applied {
+            self.end.ended(match ended {
+                Some(State::Completed) => "completed",
+                Some(_) => "held",
+                None => "released",
+            });
             self.over.cancel();
             Ok(())
         } else {

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::key::Key;
+use crate::measure;
 use crate::phased::bounded::bounded;
 use crate::phased::policy::Verdict;
 use crate::phased::record::millis;
@@ -17,9 +18,6 @@ use crate::phased::settings::Phased;
 use crate::phased::sql::PhasedSql;
 use crate::phased::unknown::{Unknown, UnknownStep};
 use crate::setting::{MILLISECOND, SettingError, check, check_number};
-
-/// Who resolved it, in the audit.
-const BY: &str = "leastlock reconciler";
 
 /// How to ask the provider of a step what became of a call.
 ///
@@ -177,7 +175,14 @@ impl<DB: PhasedSql, I: Inquiry> Reconciler<DB, I> {
             let Some(step) = &unknown.step else { continue };
             summary.asked += 1;
             let asked = tokio::time::timeout(self.settings.ask_limit, self.inquiry.ask(&unknown.key, step)).await;
-            match self.settle(unknown, asked.unwrap_or(Verdict::StillUnknown)).await? {
+            let verdict = asked.unwrap_or(Verdict::StillUnknown);
+            measure::asked(match &verdict {
+                Verdict::Done(_) => "done",
+                Verdict::Failed(_) => "failed",
+                Verdict::NotDone => "not_done",
+                Verdict::StillUnknown => "still_unknown",
+            });
+            match self.settle(unknown, verdict).await? {
                 Some(Resolved::Applied) => summary.resolved += 1,
                 Some(Resolved::Changed) => summary.overtaken += 1,
                 None => summary.still_unknown += 1,
@@ -226,7 +231,7 @@ impl<DB: PhasedSql, I: Inquiry> Reconciler<DB, I> {
             }
             Verdict::Failed(reason) => (Resolution::step_failed(reason), "the provider says that the call was refused"),
         };
-        match self.phased.resolve(&self.pool, unknown, resolution, BY, reason).await {
+        match self.phased.resolve_by_itself(&self.pool, unknown, resolution, reason).await {
             Ok(resolved) => Ok(Some(resolved)),
             // A compensation that was refused, a result that is too large, steps that cannot be read: it concerns this key alone,
             // and an operator has to find another way.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
 
+use crate::measure;
 use crate::phased::owner::Owner;
 use crate::phased::sql::PhasedSql;
 
@@ -33,7 +34,10 @@ async fn renew_until<DB: PhasedSql>(owner: Arc<Owner<DB>>, stop: CancellationTok
                 owner.superseded();
                 return;
             }
-            Err(_) => true,
+            Err(_) => {
+                measure::renewal_failed();
+                true
+            }
         };
     }
 }

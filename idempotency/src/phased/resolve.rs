@@ -9,6 +9,7 @@ use sqlx::{Pool, Transaction};
 
 use crate::error::Error;
 use crate::key::{Key, Scope};
+use crate::measure;
 use crate::phased::bounded::{bounded, bounded_commit};
 use crate::phased::external::Failure;
 use crate::phased::failpoint::failpoint;
@@ -22,6 +23,9 @@ use crate::response::{Response, ResponseParts};
 /// Longest name of who resolves, and longest reason, in bytes: the audit keeps both whole.
 const MAX_BY_BYTES: usize = 255;
 const MAX_REASON_BYTES: usize = 4000;
+
+/// Who resolved what a reconciler did, in the audit.
+const RECONCILER: &str = "leastlock reconciler";
 
 /// What has been found out about a key whose outcome is unknown.
 #[derive(Debug, Clone)]
@@ -141,7 +145,9 @@ impl Phased {
             list.fetch_all::<DB>(&mut connection).await.map_err(Error::database::<DB>)
         };
         let rows = bounded::<DB, _>(self.call_limit, list).await?;
-        rows.iter().map(|row| self.unknown_of(row)).collect()
+        let listed = rows.iter().map(|row| self.unknown_of(row)).collect::<Result<Vec<_>, _>>()?;
+        measure::listed(&listed);
+        Ok(listed)
     }
 
     /// Puts a resolution in force, if the key is still as `unknown` says, its steps included: an owner that was late and not dead
@@ -156,6 +162,30 @@ impl Phased {
     /// # Cancel safety
     /// Dropped half-way, the resolution is in force with its audit, or neither is.
     pub async fn resolve<DB: PhasedSql>(
+        &self,
+        pool: &Pool<DB>,
+        unknown: &Unknown,
+        resolution: Resolution,
+        by: &str,
+        reason: &str,
+    ) -> Result<Resolved, Error> {
+        let name = resolution.name();
+        measure::resolved("operator", name, self.settle(pool, unknown, resolution, by, reason).await)
+    }
+
+    /// The same by a reconciler.
+    pub(crate) async fn resolve_by_itself<DB: PhasedSql>(
+        &self,
+        pool: &Pool<DB>,
+        unknown: &Unknown,
+        resolution: Resolution,
+        reason: &str,
+    ) -> Result<Resolved, Error> {
+        let name = resolution.name();
+        measure::resolved("reconciler", name, self.settle(pool, unknown, resolution, RECONCILER, reason).await)
+    }
+
+    async fn settle<DB: PhasedSql>(
         &self,
         pool: &Pool<DB>,
         unknown: &Unknown,

@@ -82,6 +82,11 @@ async fn requests_and_keys_are_counted_by_outcome_and_no_label_names_one() {
     a_bit_of_everything().await;
     let mut counted = Vec::new();
     for (key, _, _, value) in snapshots.snapshot().into_vec() {
+        if !key.key().name().starts_with("idempotency_http_") {
+            // What the phased mode counts of its own.
+            assert!(key.key().labels().all(|label| SECRETS.iter().all(|secret| !label.value().contains(secret))));
+            continue;
+        }
         let labels: Vec<_> = key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
         let labels = labels.join(",");
         assert!(SECRETS.iter().all(|secret| !labels.contains(secret)), "{labels}");
