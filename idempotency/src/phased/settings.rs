@@ -131,6 +131,10 @@ impl PhasedBuilder {
     /// (default: 15 s): a claim, the library's statements in a local step and its commit, a listing, a resolution. More than
     /// the waits that the engine bounds by itself: SQLite's `busy_timeout`, and one second for a lock. What keeps a lease is
     /// bounded by that.
+    ///
+    /// On PostgreSQL and MariaDB the connection of a call that was given up is closed, so that its place in the pool is free at
+    /// once. Your own statements in a local step are yours to bound; a connection that is silent in one of them keeps its place until
+    /// TCP gives it up.
     pub fn call_limit(mut self, call_limit: Duration) -> Self {
         self.phased.call_limit = call_limit;
         self

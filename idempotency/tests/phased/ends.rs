@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use leastlock_core::Engine;
 use leastlock_idempotency::phased::{
-    External, Failure, Hold, Phased, PhasedBegin, PhasedSql, ProviderKey, Reconcile, Resolution, Resolved,
-    RetryWithSameKey, Run, StepError, Verdict,
+    External, Failure, Hold, Phased, PhasedBegin, PhasedSql, ProviderKey, Reconcile, Run, StepError, Verdict,
 };
 use leastlock_idempotency::{Begin, BeginIn, Error, HttpResponse, Keys};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
 use crate::bank::{Bank, Manner};
-use crate::payer::{Call, effects, end_leases, fingerprint, key, tables};
+use crate::payer::{Call, end_leases, fingerprint, key, tables};
 use crate::steps::{first, note, phased};
 
 /// How long something may take that has to come.
@@ -56,109 +56,6 @@ pub(crate) async fn end_that_would_forget_an_effect_is_refused<DB: TestEngine + 
     assert!(matches!(refused(run.release().await.unwrap_err()), StepError::EffectsRemain { .. }));
 }
 
-/// For a request that expires.
-async fn begin_within_an_hour<DB: TestEngine + PhasedSql>(database: &TestDatabase<DB>, name: &str) -> Run<DB, String> {
-    let (key, hour) = (key(&Call::new(name, "lamp")), Duration::from_hours(1));
-    let begun = phased().begin_within(&database.pool, &key, &fingerprint("lamp"), hour).await.unwrap();
-    let PhasedBegin::First(run) = begun else { panic!("a first: {begun:?}") };
-    run
-}
-
-async fn expire<DB: TestEngine>(database: &TestDatabase<DB>) {
-    database.execute("UPDATE leastlock_idempotency SET start_by = created_at").await;
-}
-
-pub(crate) async fn request_that_expires_with_a_call_unknown_is_held_and_not_said_to_have_not_started<
-    DB: TestEngine + PhasedSql,
->(
-    database: TestDatabase<DB>,
-) {
-    let (database, bank) = tables(database).await;
-    let mut run = begin_within_an_hour(&database, "k1").await;
-    let External::Todo(attempt) = run.external::<u32, _>("charge", RetryWithSameKey).await.unwrap() else {
-        panic!("in time");
-    };
-    bank.charge(attempt.provider_key().as_str(), "k1", Manner::ChargesInSilence).await;
-    attempt.unknown();
-    expire(&database).await;
-    let held = run.external::<u32, _>("charge", RetryWithSameKey).await;
-    let Ok(External::Held(unknown)) = held else { panic!("it has charged, and may not be called again: {held:?}") };
-    assert!(unknown.held_because.as_ref().is_some_and(|because| because.contains("expired")), "{unknown:?}");
-    assert_eq!(unknown.step.as_ref().map(|step| step.name.as_str()), Some("charge"));
-
-    // Once it is known not to be done, it has not started and goes back; the double is told so while nobody knows.
-    let resolution = Resolution::step_not_done();
-    let resolved = phased().resolve(&database.pool, &unknown, resolution, "ops", "seen").await.unwrap();
-    assert_eq!(resolved, Resolved::Applied);
-    let mut run = first(&phased(), &database, "k1").await;
-    let known = run.external::<u32, _>("charge", RetryWithSameKey).await;
-    assert!(matches!(known, Err(Error::RequestExpired)), "{known:?}");
-    run.compensate("expired").await.unwrap();
-    run.complete("expired".to_owned()).await.unwrap();
-}
-
-pub(crate) async fn owner_that_died_on_its_way_back_is_followed_by_one_that_goes_on<DB: TestEngine + PhasedSql>(
-    database: TestDatabase<DB>,
-) {
-    let (database, _bank) = tables(database).await;
-    let mut run = begin_within_an_hour(&database, "k1").await;
-    note(&mut run, "reserve", Some("unreserve")).await.unwrap();
-    note(&mut run, "label", Some("void-label")).await.unwrap();
-    expire(&database).await;
-    assert!(matches!(run.external::<u32, _>("charge", Hold).await, Err(Error::RequestExpired)));
-    run.compensate("expired").await.unwrap();
-    note(&mut run, "void-label", None).await.unwrap();
-    drop(run);
-    end_leases(&database).await;
-
-    // The double walks the steps again, and waits for the error that led back: it never comes.
-    let mut run = first(&phased(), &database, "k1").await;
-    note(&mut run, "reserve", Some("unreserve")).await.unwrap();
-    note(&mut run, "label", Some("void-label")).await.unwrap();
-    let walked = run.external::<u32, _>("charge", Hold).await;
-    assert!(matches!(walked, Err(Error::Step { source: StepError::RunsBack { .. } })), "{walked:?}");
-    drop(run);
-    end_leases(&database).await;
-
-    let mut run = first(&phased(), &database, "k1").await;
-    assert_eq!(run.turned_back(), Some("expired"));
-    while let Some(step) = run.next_compensation().map(str::to_owned) {
-        assert_eq!(step, "unreserve", "what is undone is not undone again");
-        note(&mut run, &step, None).await.unwrap();
-    }
-    run.complete("expired".to_owned()).await.unwrap();
-    assert_eq!(effects(&database).await, 4);
-}
-
-pub(crate) async fn request_that_has_expired_starts_no_step_and_still_goes_back<DB: TestEngine + PhasedSql>(
-    database: TestDatabase<DB>,
-) {
-    let (database, _bank) = tables(database).await;
-    let mut run = begin_within_an_hour(&database, "k1").await;
-    note(&mut run, "reserve", Some("unreserve")).await.unwrap();
-    let External::Todo(attempt) = run.external::<u32, _>("charge", Hold).compensated_by("refund").await.unwrap() else {
-        panic!("in time");
-    };
-    expire(&database).await;
-    attempt.done(42).await.unwrap();
-    let late = [run.external::<u32, _>("ship", Hold).await.err(), note(&mut run, "label", None).await.err()];
-    assert!(late.iter().all(|error| matches!(error, Some(Error::RequestExpired))), "{late:?}");
-    drop(run);
-    end_leases(&database).await;
-
-    // Whoever takes over is bound by it too, and can go back.
-    let mut run = first(&phased(), &database, "k1").await;
-    note(&mut run, "reserve", Some("unreserve")).await.unwrap();
-    assert!(matches!(run.external::<u32, _>("charge", Hold).await.unwrap(), External::Done(42)));
-    assert!(matches!(run.external::<u32, _>("ship", Hold).await, Err(Error::RequestExpired)));
-    run.compensate("expired").await.unwrap();
-    let External::Todo(refund) = run.external::<(), _>("refund", Hold).await.unwrap() else { panic!("it has to") };
-    refund.done(()).await.unwrap();
-    note(&mut run, "unreserve", None).await.unwrap();
-    run.complete("expired".to_owned()).await.unwrap();
-    assert_eq!(effects(&database).await, 2);
-}
-
 pub(crate) async fn sweep_leaves_what_is_not_finished<DB: TestEngine + PhasedSql>(database: TestDatabase<DB>) {
     let (database, _bank) = tables(database).await;
     let phased = phased();
@@ -171,9 +68,12 @@ pub(crate) async fn sweep_leaves_what_is_not_finished<DB: TestEngine + PhasedSql
     database.execute("UPDATE leastlock_idempotency SET expires_at = created_at WHERE state = 'completed'").await;
     assert_eq!(keys.sweep(&database.pool, 10).await.unwrap(), 1);
     assert_eq!(database.int("SELECT count(*) FROM leastlock_idempotency").await, 2);
-    // The double: a sweep by age, whatever the state.
-    database.execute("UPDATE leastlock_idempotency SET expires_at = created_at").await;
-    assert_eq!(keys.sweep(&database.pool, 10).await.unwrap(), 2, "an end in the record is what the sweep goes by");
+    // The double: a sweep by age, whatever the state, once all are old.
+    database.execute("DELETE FROM leastlock_idempotency WHERE created_at IS NOT NULL").await;
+    assert_eq!(database.int("SELECT count(*) FROM leastlock_idempotency").await, 0, "it forgets what it must not");
+    let freed =
+        phased.begin::<DB, String>(&database.pool, &key(&Call::new("held", "lamp")), &fingerprint("lamp")).await;
+    assert!(matches!(freed.unwrap(), PhasedBegin::First(_)), "and what was unknown is run again");
 }
 
 pub(crate) async fn i10_lease_is_renewed_as_long_as_the_run_exists_and_no_longer<DB: TestEngine + PhasedSql>(
@@ -230,6 +130,11 @@ pub(crate) async fn failure_keeps_its_reason_and_the_wait_its_bound<DB: TestEngi
     let run = first(&phased, &database, "k2").await;
     let large = run.complete("x".repeat(20)).await.unwrap_err();
     assert!(matches!(large, Error::ResponseTooLarge { bytes: 22, limit: 10 }), "{large:?}");
+    // The double has no such limits.
+    let mut run = first(&self::phased(), &database, "k3").await;
+    let External::Todo(attempt) = run.external::<String, _>("charge", Hold).await.unwrap() else { panic!("a call") };
+    attempt.done("x".repeat(300)).await.unwrap();
+    run.complete("x".repeat(20)).await.unwrap();
 }
 
 /// It compiles: a run goes into a task, with all of its kinds of steps.
@@ -282,7 +187,7 @@ pub(crate) async fn modes_meet_in_one_record_and_neither_runs_the_others_request
     // The other way round: at work (which SQLite's one lock tells of by itself), committed without an answer, answered.
     let begin = async |name| phased.begin::<DB, String>(pool, &key(name), &lamp).await;
     let Begin::First(unit) = transactional("k3").await.unwrap() else { panic!("a first") };
-    if DB::ENGINE != leastlock_core::Engine::Sqlite {
+    if DB::ENGINE != Engine::Sqlite {
         let meanwhile = begin("k3").await.unwrap();
         assert!(matches!(meanwhile, PhasedBegin::InFlight { .. }), "{meanwhile:?}");
     }
@@ -293,17 +198,34 @@ pub(crate) async fn modes_meet_in_one_record_and_neither_runs_the_others_request
     assert!(matches!(claim, BeginIn::First(_)));
     tx.commit().await.unwrap();
     assert!(matches!(begin("k4").await, Err(Error::CommittedWithoutAnswer)));
+
+    // The double keeps a record for each mode: the request runs in both.
+    let _running = first(&phased, &database, "k5").await;
+    let apart = crate::payer::key(&Call::new("k5", "lamp").within("pay-transactionally"));
+    let double = keys.begin::<DB, String>(pool, &apart, &lamp).await.unwrap();
+    assert!(matches!(double, Begin::First(_)), "the double must be seen to run twice");
 }
 
 pub(crate) async fn http_response_is_replayed_byte_for_byte<DB: TestEngine + PhasedSql>(database: TestDatabase<DB>) {
     let (database, _bank) = tables(database).await;
     let headers = vec![("Location".to_owned(), b"/payments/7".to_vec()), ("location".to_owned(), b"\xe9".to_vec())];
     let answer = HttpResponse::new(201, headers, vec![0, 255, 10]).unwrap();
-    let begin = async || {
-        let key = key(&Call::new("k1", "lamp"));
+    let begin = async |name: &str| {
+        let key = key(&Call::new(name, "lamp"));
         phased().begin::<DB, HttpResponse>(&database.pool, &key, &fingerprint("lamp")).await.unwrap()
     };
-    let PhasedBegin::First(run) = begin().await else { panic!("a first") };
-    run.complete(answer.clone()).await.unwrap();
-    assert!(matches!(begin().await, PhasedBegin::Replay(replayed) if replayed == answer));
+    // What a repeat gets, where `kept` is what was completed.
+    let replayed = async |name: &str, kept: HttpResponse| {
+        let PhasedBegin::First(run) = begin(name).await else { panic!("a first") };
+        run.complete(kept).await.unwrap();
+        let PhasedBegin::Replay(replayed) = begin(name).await else { panic!("a replay") };
+        replayed
+    };
+    assert_eq!(replayed("k1", answer.clone()).await, answer);
+    // The doubles: one keeps its body as text, one its headers under one spelling of each name.
+    let text = String::from_utf8_lossy(answer.body()).into_owned();
+    let as_text = HttpResponse::new(201, answer.headers().to_vec(), text.into_bytes()).unwrap();
+    assert_ne!(replayed("k2", as_text).await, answer);
+    let lower = answer.headers().iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
+    assert_ne!(replayed("k3", HttpResponse::new(201, lower, answer.body().to_vec()).unwrap()).await, answer);
 }

@@ -9,6 +9,7 @@ mod cost;
 mod doubles;
 mod ended;
 mod ends;
+mod expired;
 #[cfg(feature = "failpoints")]
 mod killed;
 #[cfg(feature = "postgres")]
@@ -71,14 +72,21 @@ mod end {
     leastlock_testkit::mount!(
         ends: i10_lease_is_renewed_as_long_as_the_run_exists_and_no_longer,
         end_that_would_forget_an_effect_is_refused,
-        request_that_expires_with_a_call_unknown_is_held_and_not_said_to_have_not_started,
-        owner_that_died_on_its_way_back_is_followed_by_one_that_goes_on,
-        request_that_has_expired_starts_no_step_and_still_goes_back,
         sweep_leaves_what_is_not_finished,
         failure_keeps_its_reason_and_the_wait_its_bound,
         run_is_at_home_in_a_spawned_task,
         modes_meet_in_one_record_and_neither_runs_the_others_request,
         http_response_is_replayed_byte_for_byte,
+    );
+}
+
+mod expiry {
+    use crate::expired;
+
+    leastlock_testkit::mount!(
+        expired: request_that_expires_with_a_call_unknown_is_held_and_not_said_to_have_not_started,
+        owner_that_died_on_its_way_back_is_followed_by_one_that_goes_on,
+        request_that_has_expired_starts_no_step_and_still_goes_back,
     );
 }
 

@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 
 use leastlock_core::{Backoff, Statement};
 use leastlock_idempotency::phased::{
-    External, Failure, Hold, Inquiry, PhasedBegin, PhasedSql, Reconciler, Resolution, Resolved, StepError, UnknownStep,
-    Verdict,
+    External, Failure, Hold, Inquiry, PhasedBegin, PhasedSql, Reconciler, Resolution, Resolved, StepError, Unknown,
+    UnknownStep, Verdict,
 };
 use leastlock_idempotency::{Error, Key};
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::bank::{Bank, Manner};
-use crate::payer::{Call, end_leases, fingerprint, key, tables};
+use crate::payer::{Call, clear, end_leases, fingerprint, key, tables};
 use crate::steps::{first, phased};
 use crate::unknown::{die_in_the_call, hold, repeat};
 
@@ -108,8 +109,36 @@ pub(crate) async fn i2_resolution_of_one_step_does_not_settle_the_next_one_of_a_
 >(
     database: TestDatabase<DB>,
 ) {
+    /// The owner of `item` wakes up once it is listed, goes on under its generation, and dies in its next call. `settle` then says
+    /// what it knows of the step that was listed. Whether the next claimant holds for settled what nobody has looked into.
+    async fn settles_the_next<DB: TestEngine + PhasedSql>(
+        (database, bank): (&TestDatabase<DB>, &Bank<DB>),
+        item: &str,
+        settle: impl AsyncFn(&Unknown),
+    ) -> bool {
+        let (pool, phased) = (&database.pool, phased());
+        let mut late = first(&phased, database, item).await;
+        let External::Todo(attempt) = late.external::<String, _>("charge", Hold).await.unwrap() else {
+            panic!("a call")
+        };
+        end_leases(database).await;
+        let listed = phased.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
+        let unknown = listed.iter().find(|unknown| unknown.key.as_str() == item).expect("it is listed").clone();
+        assert_eq!(unknown.step.as_ref().map(|step| step.name.as_str()), Some("charge"));
+        bank.charge(attempt.provider_key().as_str(), item, Manner::Answers).await;
+        attempt.done("receipt".to_owned()).await.unwrap();
+        assert!(matches!(late.external::<String, _>("ship", Hold).await.unwrap(), External::Todo(_)));
+        drop(late);
+        end_leases(database).await;
+        settle(&unknown).await;
+        end_leases(database).await;
+        let mut run = first(&phased, database, item).await;
+        let charge = run.external::<String, _>("charge", Hold).await.unwrap();
+        assert!(matches!(charge, External::Done(_)), "{item}: what was recorded stays: {charge:?}");
+        !matches!(run.external::<String, _>("ship", Hold).await.unwrap(), External::Held(_))
+    }
     let (database, bank) = tables(database).await;
-    let (pool, phased) = (&database.pool, phased());
+    let (pool, phased, world) = (&database.pool, phased(), (&database, &bank));
     let outcomes = [
         ("k1", Resolution::step_done(&"receipt").unwrap()),
         ("k2", Resolution::step_not_done()),
@@ -117,32 +146,30 @@ pub(crate) async fn i2_resolution_of_one_step_does_not_settle_the_next_one_of_a_
         ("k4", Resolution::released()),
     ];
     for (item, resolution) in outcomes {
-        let mut late = first(&phased, &database, item).await;
-        let External::Todo(attempt) = late.external::<String, _>("charge", Hold).await.unwrap() else {
-            panic!("a call")
+        let settle = async |unknown: &Unknown| {
+            let resolved = phased.resolve(pool, unknown, resolution.clone(), "ops", "seen").await.unwrap();
+            assert_eq!(resolved, Resolved::Changed, "{item}");
         };
-        end_leases(&database).await;
-        let listed = phased.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
-        let unknown = listed.iter().find(|unknown| unknown.key.as_str() == item).expect("it is listed").clone();
-        assert_eq!(unknown.step.as_ref().map(|step| step.name.as_str()), Some("charge"));
-
-        // The owner was late and not dead: it goes on under its generation, and dies in the next call.
-        bank.charge(attempt.provider_key().as_str(), item, Manner::Answers).await;
-        attempt.done("receipt".to_owned()).await.unwrap();
-        assert!(matches!(late.external::<String, _>("ship", Hold).await.unwrap(), External::Todo(_)));
-        drop(late);
-        end_leases(&database).await;
-        let resolved = phased.resolve(pool, &unknown, resolution.clone(), "ops", "seen").await.unwrap();
-        assert_eq!(resolved, Resolved::Changed, "{item}");
-
-        // The double goes by the generation alone: what the operator saw, with the record's present numbers.
-        let listed = phased.list_unknown(pool, Duration::ZERO, 10).await.unwrap();
-        let by_generation = listed.iter().find(|unknown| unknown.key.as_str() == item).expect("it is listed").clone();
-        assert_eq!(by_generation.generation, unknown.generation, "a generation does not tell them apart");
-        assert_eq!(by_generation.step.as_ref().map(|step| step.name.as_str()), Some("ship"));
-        let settled = phased.resolve(pool, &by_generation, resolution, "ops", "seen").await.unwrap();
-        assert_eq!(settled, Resolved::Applied, "the double settles the step that nobody has looked into");
+        assert!(!settles_the_next(world, item, settle).await, "{item}");
     }
+    // The double goes by the generation alone, which the owner that woke up still has.
+    let by_generation = async |unknown: &Unknown| {
+        let read = sql::<DB>(
+            "SELECT step_data FROM leastlock_idempotency WHERE idempotency_key = $1 AND generation = $2",
+            "SELECT step_data FROM leastlock_idempotency WHERE idempotency_key = ? AND generation = ?",
+        );
+        let write = sql::<DB>(
+            "UPDATE leastlock_idempotency SET step_data = $1 WHERE idempotency_key = $2",
+            "UPDATE leastlock_idempotency SET step_data = ? WHERE idempotency_key = ?",
+        );
+        let mut connection = pool.acquire().await.unwrap();
+        let read = Statement::new(read).bind(unknown.key.as_str()).bind(unknown.generation);
+        let steps = read.fetch_one::<DB>(&mut connection).await.unwrap().bytes(0).unwrap();
+        let steps = String::from_utf8(steps).unwrap().replace("\"started\"", "\"done\",\"outcome\":\"receipt\"");
+        let write = Statement::new(write).bind(steps.as_bytes()).bind(unknown.key.as_str());
+        assert_eq!(write.execute::<DB>(&mut connection).await.unwrap(), 1);
+    };
+    assert!(settles_the_next(world, "double", by_generation).await, "the double must be seen to settle the next step");
 
     // A key that was released and claimed anew has the same numbers, and is another claim.
     let claimed = first(&phased, &database, "k5").await;
@@ -230,6 +257,24 @@ pub(crate) async fn reconciler_settles_what_the_provider_knows<DB: TestEngine + 
         }
     }
     assert!(matches!(repeat(&database, "by-hand").await, PhasedBegin::Unknown(_)));
+
+    // The double takes no answer for a no: what has charged is free to be called again.
+    clear(&database).await;
+    hold(&database, &bank, "double").await;
+    let hasty = Reconciler::builder(phased(), database.pool.clone(), Hasty).older_than(Duration::ZERO).build().unwrap();
+    assert_eq!(hasty.once().await.unwrap().resolved, 1);
+    let mut run = first(&phased(), &database, "double").await;
+    let again = run.external::<String, _>("charge", Hold).await.unwrap();
+    assert!(matches!(again, External::Todo(_)), "the double must be seen to call again: {again:?}");
+}
+
+/// Takes a time-out for an answer, and so breaks the contract.
+struct Hasty;
+
+impl Inquiry for Hasty {
+    async fn ask(&self, _: &Key, _: &UnknownStep) -> Verdict<Value> {
+        Verdict::NotDone
+    }
 }
 
 pub(crate) async fn reconcilers_share_the_asks_and_pause_between_them<DB: TestEngine + PhasedSql>(

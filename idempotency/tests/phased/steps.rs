@@ -113,7 +113,7 @@ pub(crate) async fn claim_that_lost_a_take_over_to_a_release_is_a_fresh_one(data
     assert_eq!((run.generation(), run.resumed_at()), (1, None), "nobody was here before it");
     drop(owner);
 
-    // The double: one that does take over is told so.
+    // The double that says so of whoever has tried to take over cannot tell these two apart.
     database.execute("DROP TRIGGER released").await;
     end_leases(&database).await;
     let run = first(&phased(), &database, "k1").await;
@@ -178,6 +178,14 @@ pub(crate) async fn compensations_run_in_reverse_and_go_on_after_a_crash<DB: Tes
         assert_eq!(reason, "no such street");
         run.compensate(&reason).await.unwrap();
         assert_eq!(run.turned_back(), Some("no such street"));
+        if crashes {
+            // The double undoes first what was done first.
+            let forward = note(&mut run, "unreserve", None).await;
+            let Err(Error::Step { source: StepError::RunsBack { expected, .. } }) = forward else {
+                panic!("{forward:?}")
+            };
+            assert_eq!(expected.as_deref(), Some("void-label"));
+        }
         while let Some(step) = run.next_compensation().map(str::to_owned) {
             if step == "refund" {
                 let charged: u32 = run.result_of("charge").unwrap().unwrap();

@@ -208,11 +208,12 @@ pub(crate) async fn compensation_that_is_refused_is_held_and_finished_by_an_oper
     assert_eq!(phased().resolve(pool, &unknown, by_transfer, "ops", "wired").await.unwrap(), Resolved::Applied);
     first(&phased(), &database, "k1").await.complete("refunded".to_owned()).await.unwrap();
 
-    // The double: recorded as refused, as a step that has an alternative. It is read as what it is.
+    // The double passes over what was refused, as over a step that has an alternative: its key is not completed.
     let mut run = back("k2").await;
     assert!(matches!(run.external::<String, _>("refund", Hold).await.unwrap(), External::Todo(_)));
     let double = run.complete("refunded".to_owned()).await;
     assert!(matches!(double, Err(Error::Step { .. })), "{double:?}");
+    // Nor where a program records it as refused for good: it is read as what it is, not done.
     let read = "SELECT step_data FROM leastlock_idempotency WHERE idempotency_key = 'k2'";
     let mut connection = pool.acquire().await.unwrap();
     let steps = Statement::new(read).fetch_one::<DB>(&mut connection).await.unwrap().bytes(0).unwrap();
