@@ -30,14 +30,52 @@ struct Line<'a> {
     oversold: u64,
 }
 
-/// Writes `<scenario>.csv` (a line for each contender's round) and `<scenario>.json` (the whole report).
+/// One line of the CSV of a scenario that has sheets.
+#[derive(Debug, Serialize)]
+struct FigureLine<'a> {
+    scenario: &'a str,
+    engine: &'a str,
+    part: &'a str,
+    setting: &'a str,
+    contender: &'a str,
+    round: usize,
+    figure: &'a str,
+    /// Empty where it cannot be read.
+    value: Option<f64>,
+}
+
+/// Writes `<scenario>.csv` (a line for each contender's round, or for each figure of one) and `<scenario>.json` (the whole report).
 pub(crate) fn write(report: &Report, folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let path = folder.join(report.scenario).with_extension("json");
     let json = serde_json::to_vec_pretty(report)?;
     fs::write(&path, json).with_context(|| format!("{} cannot be written", path.display()))?;
     let path = folder.join(report.scenario).with_extension("csv");
-    write_rounds(report, &path).with_context(|| format!("{} cannot be written", path.display()))
+    let written = if report.sheets.is_empty() { write_rounds(report, &path) } else { write_figures(report, &path) };
+    written.with_context(|| format!("{} cannot be written", path.display()))
+}
+
+fn write_figures(report: &Report, path: &Path) -> anyhow::Result<()> {
+    let mut csv = csv::Writer::from_path(path)?;
+    for sheet in &report.sheets {
+        for line in &sheet.lines {
+            for (number, round) in line.rounds.iter().enumerate() {
+                for (figure, value) in sheet.figures.iter().zip(round) {
+                    csv.serialize(FigureLine {
+                        scenario: report.scenario,
+                        engine: &report.engine,
+                        part: sheet.part,
+                        setting: &line.setting,
+                        contender: line.contender,
+                        round: number + 1,
+                        figure,
+                        value: value.is_finite().then_some(*value),
+                    })?;
+                }
+            }
+        }
+    }
+    Ok(csv.flush()?)
 }
 
 fn write_rounds(report: &Report, path: &Path) -> anyhow::Result<()> {
@@ -73,6 +111,7 @@ fn write_rounds(report: &Report, path: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
     use crate::report::tests::report;
+    use crate::sheet::tests::sheet;
 
     #[test]
     fn every_round_of_every_contender_is_a_line() {
@@ -88,5 +127,17 @@ mod tests {
         );
         let json: serde_json::Value = serde_json::from_slice(&fs::read(nested.join("example.json")).unwrap()).unwrap();
         assert_eq!(json["comparisons"][3]["entries"][1]["rounds"][0]["per_second"], 100.0);
+    }
+
+    #[test]
+    fn every_figure_of_every_round_is_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        write(&Report { comparisons: Vec::new(), sheets: vec![sheet()], ..report() }, folder.path()).unwrap();
+        let csv = fs::read_to_string(folder.path().join("example.csv")).unwrap();
+        assert_eq!(csv.lines().count(), 1 + 2 * 2 * 3 * 2);
+        for line in ["example,SQLite 3,drain,1 KB,relay,2,events/s,3000.0", "example,SQLite 3,drain,1 KB,loop,1,CPU s,"]
+        {
+            assert!(csv.lines().any(|found| found == line), "{csv}");
+        }
     }
 }

@@ -13,7 +13,8 @@
 //! | `report` | the tables |
 //! | `files` | CSV, JSON |
 //! | `plot` | SVG |
-//! | `stock`, `idempotency` | the scenarios |
+//! | `sheet` | figures of those that are given so much to do |
+//! | `stock`, `idempotency`, `outbox` | the scenarios |
 
 mod contest;
 mod cpu;
@@ -24,22 +25,23 @@ mod files;
 mod idempotency;
 mod load;
 mod options;
+mod outbox;
 mod plot;
 mod progress;
 mod report;
+mod sheet;
 mod statistics;
 mod stock;
 
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::{self, ExitCode};
 
 use anyhow::{Context, bail, ensure};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use leastlock_core::Engine;
 use leastlock_testkit::database::{MYSQL_URL, MySql, POSTGRES_URL, Postgres, Sqlite};
 use sqlx::{Connection, MySqlConnection, PgConnection};
 
-use crate::idempotency::KeyEngine;
 use crate::options::{Options, Scenario};
 use crate::report::Report;
 
@@ -52,11 +54,24 @@ use crate::report::Report;
 #[command(name = "leastlock-bench", version)]
 struct Cli {
     #[command(subcommand)]
-    scenario: Scenario,
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Measure(Scenario),
+    /// What `outbox` starts in processes of their own.
+    #[command(hide = true)]
+    OutboxChild(outbox::ChildOptions),
 }
 
 fn main() -> ExitCode {
-    match start(&Cli::parse().scenario.with_defaults()) {
+    let done = match Cli::parse().command {
+        Command::Measure(scenario) => start(&scenario.with_defaults()),
+        Command::OutboxChild(options) => runtime().and_then(|runtime| runtime.block_on(outbox::run_child(&options))),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -71,14 +86,17 @@ fn start(scenario: &Scenario) -> anyhow::Result<()> {
         Engine::MySql => use_server(MYSQL_URL, scenario.options())?,
         _ => use_server(POSTGRES_URL, scenario.options())?,
     }
-    let runtime = tokio::runtime::Runtime::new().context("the runtime does not start")?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         tokio::select! {
             done = run(scenario) => done,
             // Dropping the run drops its database.
             _ = tokio::signal::ctrl_c() => bail!("interrupted; no results"),
         }
     })
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Runtime::new().context("the runtime does not start")
 }
 
 /// Test databases are made on the server that the environment names. A process cannot change its own environment while
@@ -97,7 +115,7 @@ fn use_server(variable: &str, options: &Options) -> anyhow::Result<()> {
         return Ok(());
     }
     let program = std::env::current_exe().context("this program has no path")?;
-    let error = Command::new(program).args(std::env::args_os().skip(1)).env(variable, url).exec();
+    let error = process::Command::new(program).args(std::env::args_os().skip(1)).env(variable, url).exec();
     Err(error).context("this program does not start again")
 }
 
@@ -114,25 +132,33 @@ async fn run(scenario: &Scenario) -> anyhow::Result<()> {
 }
 
 async fn measure(scenario: &Scenario) -> anyhow::Result<Report> {
-    match scenario.options().engine() {
-        Engine::Sqlite => on_engine::<Sqlite>(scenario).await,
-        // Found out here, a missing server is an error with a name; later it would be a panic of the test database.
+    let engine = scenario.options().engine();
+    answers(engine).await?;
+    match (scenario, engine) {
+        (Scenario::Stock(options), Engine::Sqlite) => stock::run::<Sqlite>(options).await,
+        (Scenario::Stock(options), Engine::MySql) => stock::run::<MySql>(options).await,
+        (Scenario::Stock(options), _) => stock::run::<Postgres>(options).await,
+        (Scenario::Idempotency(options), Engine::Sqlite) => idempotency::run::<Sqlite>(options).await,
+        (Scenario::Idempotency(options), Engine::MySql) => idempotency::run::<MySql>(options).await,
+        (Scenario::Idempotency(options), _) => idempotency::run::<Postgres>(options).await,
+        (Scenario::Outbox(options), Engine::Sqlite) => outbox::run::<Sqlite>(options).await,
+        (Scenario::Outbox(_), Engine::MySql) => bail!("`outbox` runs on PostgreSQL and SQLite"),
+        (Scenario::Outbox(options), _) => outbox::run::<Postgres>(options).await,
+    }
+}
+
+/// Found out here, a missing server is an error with a name; later it would be a panic of the test database.
+async fn answers(engine: Engine) -> anyhow::Result<()> {
+    match engine {
+        Engine::Sqlite => {}
         Engine::MySql => {
             let url = std::env::var(MYSQL_URL)?;
             MySqlConnection::connect(&url).await.context("the MariaDB server does not answer")?.close().await?;
-            on_engine::<MySql>(scenario).await
         }
         _ => {
             let url = std::env::var(POSTGRES_URL)?;
             PgConnection::connect(&url).await.context("the PostgreSQL server does not answer")?.close().await?;
-            on_engine::<Postgres>(scenario).await
         }
     }
-}
-
-async fn on_engine<DB: KeyEngine + stock::StockEngine>(scenario: &Scenario) -> anyhow::Result<Report> {
-    match scenario {
-        Scenario::Stock(options) => stock::run::<DB>(options).await,
-        Scenario::Idempotency(options) => idempotency::run::<DB>(options).await,
-    }
+    Ok(())
 }

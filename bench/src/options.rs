@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use leastlock_core::Engine;
 
 use crate::idempotency::Part;
+use crate::outbox;
 use crate::stock::{Contender, Scene};
 
 /// Fewer rounds make no median worth quoting.
@@ -20,6 +21,8 @@ pub(crate) enum Scenario {
     Stock(StockOptions),
     /// Idempotency keys: what a key, a phased step and the HTTP layer cost over the bare transaction.
     Idempotency(IdempotencyOptions),
+    /// Events from a database to Kafka: leastlock's relay, a hand-written loop, and the producer alone.
+    Outbox(OutboxOptions),
 }
 
 impl Scenario {
@@ -28,6 +31,7 @@ impl Scenario {
         match self {
             Self::Stock(stock) => &stock.common,
             Self::Idempotency(idempotency) => &idempotency.common,
+            Self::Outbox(outbox) => &outbox.common,
         }
     }
 
@@ -61,6 +65,50 @@ pub(crate) struct IdempotencyOptions {
     /// What is measured; a list [default: all].
     #[arg(long = "part", value_name = "LIST", value_delimiter = ',')]
     pub(crate) parts: Vec<Part>,
+
+    #[command(flatten)]
+    pub(crate) common: Options,
+}
+
+/// The options of `outbox`.
+#[derive(Debug, Clone, Args)]
+#[command(mut_arg("clients", |clients| clients.hide(true)))]
+pub(crate) struct OutboxOptions {
+    /// What is measured; a list [default: all].
+    #[arg(long = "part", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) parts: Vec<outbox::Part>,
+
+    /// Kafka brokers; topics are made there and deleted at the end [default: `LEASTLOCK_KAFKA_BROKERS`].
+    #[arg(long, value_name = "ADDRESSES")]
+    pub(crate) brokers: Option<String>,
+
+    /// `drain`: how many events; a list.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) events: Vec<u64>,
+
+    /// Bytes of an event's value; a list, of which `latency` takes the first.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "200,1024")]
+    pub(crate) bytes: Vec<usize>,
+
+    /// Events of a pass of the hand-written loop.
+    #[arg(long, value_name = "N", default_value_t = outbox::BATCH, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) batch: u32,
+
+    /// `latency`, `soak`: transactions a second.
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rate: u32,
+
+    /// `latency`: leave out the search for the highest steady rate, and that rate.
+    #[arg(long)]
+    pub(crate) no_search: bool,
+
+    /// `crash`: the relay's lease.
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    pub(crate) lease: Duration,
+
+    /// `soak`: how long.
+    #[arg(long, value_name = "N", default_value = "10", value_parser = minutes)]
+    pub(crate) minutes: Duration,
 
     #[command(flatten)]
     pub(crate) common: Options,
@@ -120,6 +168,30 @@ impl IdempotencyOptions {
         let mut command = self.common.command("idempotency");
         add_list(&mut command, "part", &names(&self.parts));
         command
+    }
+}
+
+impl OutboxOptions {
+    /// The command line that repeats the run, without the servers' addresses.
+    pub(crate) fn command(&self) -> String {
+        let mut command = self.common.command("outbox");
+        add_list(&mut command, "part", &names(&self.parts));
+        let list = |numbers: &[String]| numbers.join(",");
+        add_list(&mut command, "events", &list(&self.events.iter().map(ToString::to_string).collect::<Vec<_>>()));
+        add_list(&mut command, "bytes", &list(&self.bytes.iter().map(ToString::to_string).collect::<Vec<_>>()));
+        let (batch, rate, lease) = (self.batch, self.rate, self.lease.as_secs_f64());
+        let minutes = self.minutes.as_secs_f64() / 60.0;
+        // Writing into a string cannot fail.
+        let _ = write!(command, " --batch {batch} --rate {rate} --lease {lease} --minutes {minutes}");
+        if self.no_search {
+            command.push_str(" --no-search");
+        }
+        command
+    }
+
+    /// Whether the highest steady rate is looked for.
+    pub(crate) const fn searches_rate(&self) -> bool {
+        !self.no_search
     }
 }
 
@@ -194,6 +266,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if !(0.1..=1440.0).contains(&minutes) {
+        return Err("must be from 0.1 to 1440".to_owned());
+    }
+    Ok(Duration::from_secs_f64(60.0 * minutes))
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -249,6 +329,26 @@ mod tests {
         let command = idempotency(&["--part", "phased,keys", "--seed", "9"]).command();
         assert!(command.ends_with("-- idempotency --rounds 5 --seconds 2 --seed 9 --part phased,keys"), "{command}");
         assert_eq!(chosen(&idempotency(&["--part", "phased,keys"]).parts), [Part::Keys, Part::Phased]);
+    }
+
+    #[test]
+    fn the_printed_command_of_outbox_means_the_same_run() {
+        let outbox = |arguments: &[&str]| {
+            let line = Line::parse_from(["bench", "outbox"].iter().chain(arguments));
+            let Scenario::Outbox(options) = line.scenario.with_defaults() else { panic!("another scenario") };
+            options
+        };
+        let arguments =
+            "--part crash,drain --events 10,1000 --bytes 200 --batch 7 --rate 9 --lease 1.5 --no-search --seed 3";
+        let options = outbox(&arguments.split(' ').collect::<Vec<_>>());
+        let command = options.command();
+        let (_, arguments) = command.split_once(" -- outbox ").unwrap();
+        let again = outbox(&arguments.split(' ').collect::<Vec<_>>());
+        assert_eq!(again.command(), command);
+        assert_eq!((again.events, again.bytes, again.batch), (vec![10, 1000], vec![200], 7));
+        assert_eq!((again.rate, again.lease.as_millis(), again.no_search), (9, 1500, true));
+        assert_eq!(chosen(&again.parts), [outbox::Part::Drain, outbox::Part::Crash]);
+        assert_eq!(outbox(&["--seed", "3"]).events, [100_000]);
     }
 
     #[test]

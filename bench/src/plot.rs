@@ -47,6 +47,9 @@ struct Line {
 /// Draws `<scenario>.svg`: for each operation throughput, latency and ratio below each other, over the number of clients.
 /// Points are medians, bars go from the smallest to the largest value.
 pub(crate) fn write(report: &Report, folder: &Path) -> anyhow::Result<()> {
+    if report.comparisons.is_empty() {
+        return Ok(());
+    }
     let path = folder.join(report.scenario).with_extension("svg");
     draw(report, &path).with_context(|| format!("{} cannot be drawn", path.display()))
 }

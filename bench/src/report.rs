@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::contest::{Comparison, Entry, Round};
 use crate::engine::BenchEngine;
 use crate::options::Options;
+use crate::sheet::Sheet;
 use crate::statistics::Spread;
 
 /// Everything that a run found out.
@@ -32,6 +33,8 @@ pub(crate) struct Report {
     pub(crate) cpu: Option<&'static str>,
     /// In the order in which they ran.
     pub(crate) comparisons: Vec<Comparison>,
+    /// What was measured otherwise.
+    pub(crate) sheets: Vec<Sheet>,
     /// The ratios that the project aims at, and what else the scenario is about.
     pub(crate) aims: Vec<Aim>,
     /// What has to be known beside: a sentence each.
@@ -69,6 +72,7 @@ impl Report {
             ratio: "ratio",
             cpu: None,
             comparisons: Vec::new(),
+            sheets: Vec::new(),
             aims: Vec::new(),
             notes: Vec::new(),
         };
@@ -126,7 +130,10 @@ impl Report {
     }
 
     fn tables(&self) -> Vec<Table> {
-        let mut tables = vec![self.contenders()];
+        let mut tables: Vec<_> = self.sheets.iter().map(Sheet::table).collect();
+        if !self.comparisons.is_empty() {
+            tables.push(self.contenders());
+        }
         if !self.aims.is_empty() {
             tables.push(self.summary());
         }

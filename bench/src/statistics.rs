@@ -45,7 +45,12 @@ pub(crate) struct Quotient {
 
 /// The smallest of the `sorted` values that `percent` per cent of them do not exceed (nearest rank).
 pub(crate) fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    per_mille(sorted, 10 * percent)
+}
+
+/// The smallest of the `sorted` values that `mille` thousandths of them do not exceed (nearest rank).
+pub(crate) fn per_mille(sorted: &[u64], mille: usize) -> Option<u64> {
+    let rank = (sorted.len() * mille).div_ceil(1000).max(1);
     sorted.get(rank - 1).copied()
 }
 

@@ -66,10 +66,16 @@ impl Broker {
     pub fn real() -> Self {
         let bootstrap = std::env::var(KAFKA_BROKERS)
             .unwrap_or_else(|_| panic!("{KAFKA_BROKERS} is not set: eval \"$(scripts/services env)\""));
+        Self::at(&bootstrap)
+    }
+
+    /// A real broker that listens elsewhere.
+    #[must_use]
+    pub fn at(bootstrap: &str) -> Self {
         let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", &bootstrap);
-        let admin = config.create().expect("an admin client");
-        Self { producer: producer(&mut config), bootstrap, admin: Some(admin), topics: Mutex::default() }
+        config.set("bootstrap.servers", bootstrap);
+        let admin = Some(config.create().expect("an admin client"));
+        Self { producer: producer(&mut config), bootstrap: bootstrap.to_owned(), admin, topics: Mutex::default() }
     }
 
     /// What a client's `bootstrap.servers` is to be.

@@ -36,6 +36,7 @@ pub(crate) fn report() -> Report {
         ratio: "leastlock / this",
         cpu: None,
         comparisons: [("one", 1), ("one", 16), ("two", 1), ("two", 16)].map(comparison).into(),
+        sheets: Vec::new(),
         aims: Vec::new(),
         notes: Vec::new(),
     }
