@@ -78,11 +78,15 @@ pub(crate) struct OutboxOptions {
     #[arg(long = "part", value_name = "LIST", value_delimiter = ',')]
     pub(crate) parts: Vec<outbox::Part>,
 
+    /// Which contenders run; a list [default: all].
+    #[arg(long = "contender", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) contenders: Vec<outbox::Way>,
+
     /// Kafka brokers; topics are made there and deleted at the end [default: `LEASTLOCK_KAFKA_BROKERS`].
     #[arg(long, value_name = "ADDRESSES")]
     pub(crate) brokers: Option<String>,
 
-    /// `drain`: how many events; a list.
+    /// How many events; a list, of which `crash` takes the first.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) events: Vec<u64>,
 
@@ -93,6 +97,14 @@ pub(crate) struct OutboxOptions {
     /// Events of a pass of the hand-written loop.
     #[arg(long, value_name = "N", default_value_t = outbox::BATCH, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) batch: u32,
+
+    /// The relay's `page` [default: the library's].
+    #[arg(long, value_name = "N")]
+    pub(crate) page: Option<u32>,
+
+    /// The relay's `in_flight` [default: the library's].
+    #[arg(long, value_name = "N")]
+    pub(crate) in_flight: Option<u32>,
 
     /// `latency`, `soak`: transactions a second.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -176,17 +188,25 @@ impl OutboxOptions {
     pub(crate) fn command(&self) -> String {
         let mut command = self.common.command("outbox");
         add_list(&mut command, "part", &names(&self.parts));
+        add_list(&mut command, "contender", &names(&self.contenders));
         let list = |numbers: &[String]| numbers.join(",");
         add_list(&mut command, "events", &list(&self.events.iter().map(ToString::to_string).collect::<Vec<_>>()));
         add_list(&mut command, "bytes", &list(&self.bytes.iter().map(ToString::to_string).collect::<Vec<_>>()));
         let (batch, rate, lease) = (self.batch, self.rate, self.lease.as_secs_f64());
         let minutes = self.minutes.as_secs_f64() / 60.0;
+        add_list(&mut command, "page", &self.page.map_or(String::new(), |page| page.to_string()));
+        add_list(&mut command, "in-flight", &self.in_flight.map_or(String::new(), |events| events.to_string()));
         // Writing into a string cannot fail.
         let _ = write!(command, " --batch {batch} --rate {rate} --lease {lease} --minutes {minutes}");
         if self.no_search {
             command.push_str(" --no-search");
         }
         command
+    }
+
+    /// Those of the contenders `all` that run.
+    pub(crate) fn running(&self, all: &[outbox::Way]) -> Vec<outbox::Way> {
+        all.iter().copied().filter(|way| self.contenders.is_empty() || self.contenders.contains(way)).collect()
     }
 
     /// Whether the highest steady rate is looked for.
@@ -338,14 +358,15 @@ mod tests {
             let Scenario::Outbox(options) = line.scenario.with_defaults() else { panic!("another scenario") };
             options
         };
-        let arguments =
-            "--part crash,drain --events 10,1000 --bytes 200 --batch 7 --rate 9 --lease 1.5 --no-search --seed 3";
+        let arguments = "--part crash,drain --contender relay,loop --page 50 --in-flight 900 --events 10,1000 --bytes 200 --batch 7 --rate 9 --lease 1.5 --no-search --seed 3";
         let options = outbox(&arguments.split(' ').collect::<Vec<_>>());
         let command = options.command();
         let (_, arguments) = command.split_once(" -- outbox ").unwrap();
         let again = outbox(&arguments.split(' ').collect::<Vec<_>>());
         assert_eq!(again.command(), command);
-        assert_eq!((again.events, again.bytes, again.batch), (vec![10, 1000], vec![200], 7));
+        assert_eq!((&again.events[..], &again.bytes[..], again.batch), (&[10, 1000][..], &[200][..], 7));
+        assert_eq!((again.page, again.in_flight), (Some(50), Some(900)));
+        assert_eq!(again.running(&[outbox::Way::Loop, outbox::Way::Produce]), [outbox::Way::Loop]);
         assert_eq!((again.rate, again.lease.as_millis(), again.no_search), (9, 1500, true));
         assert_eq!(chosen(&again.parts), [outbox::Part::Drain, outbox::Part::Crash]);
         assert_eq!(outbox(&["--seed", "3"]).events, [100_000]);

@@ -1,5 +1,7 @@
 //! SVG.
 
+mod bars;
+
 use std::path::Path;
 
 use anyhow::Context;
@@ -44,14 +46,13 @@ struct Line {
     points: Vec<(u32, Spread)>,
 }
 
-/// Draws `<scenario>.svg`: for each operation throughput, latency and ratio below each other, over the number of clients.
+/// Draws `<scenario>.svg`: sheets as bars, or for each operation throughput, latency and ratio below each other, over the number of clients.
 /// Points are medians, bars go from the smallest to the largest value.
 pub(crate) fn write(report: &Report, folder: &Path) -> anyhow::Result<()> {
-    if report.comparisons.is_empty() {
-        return Ok(());
-    }
     let path = folder.join(report.scenario).with_extension("svg");
-    draw(report, &path).with_context(|| format!("{} cannot be drawn", path.display()))
+    let drawn =
+        if report.sheets.is_empty() { draw(report, &path) } else { bars::draw(&report.sheets, &report.engine, &path) };
+    drawn.with_context(|| format!("{} cannot be drawn", path.display()))
 }
 
 fn draw(report: &Report, path: &Path) -> anyhow::Result<()> {
@@ -181,6 +182,7 @@ where
 mod tests {
     use super::*;
     use crate::report::tests::report;
+    use crate::sheet::tests::sheet;
 
     #[test]
     fn plot_names_every_operation_and_contender() {
@@ -197,6 +199,16 @@ mod tests {
             "clients",
             ">\n16\n<",
         ] {
+            assert!(svg.contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn plot_of_sheets_names_every_figure_and_line() {
+        let folder = tempfile::tempdir().unwrap();
+        write(&Report { sheets: vec![sheet()], ..report() }, folder.path()).unwrap();
+        let svg = std::fs::read_to_string(folder.path().join("example.svg")).unwrap();
+        for name in ["drain: events/s, SQLite 3", "drain: CPU s, SQLite 3", "1 KB, relay", "200 B, loop"] {
             assert!(svg.contains(name), "{name}");
         }
     }

@@ -1,2 +1,2 @@
 -- Lock: none; one plain read under READ COMMITTED. There is one reader, so none need be skipped.
-SELECT id, event_id, topic, key, value FROM plain_outbox ORDER BY id LIMIT $1
+SELECT id, event_id, topic, record_key, record_value FROM plain_outbox ORDER BY id LIMIT $1

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leastlock_testkit::database::{Postgres, Sqlite};
+use leastlock_testkit::database::{MySql, Postgres, Sqlite};
 use sqlx::{Connection, Row};
 use tokio::task::block_in_place;
 use tokio_util::sync::CancellationToken;
@@ -138,48 +138,66 @@ impl OutboxByHand for Postgres {
     }
 }
 
-impl OutboxByHand for Sqlite {
-    const PLAIN_TABLE: &'static str = include_str!("../../sql/sqlite/plain_outbox.sql");
-    const EMPTY: [&'static str; 2] = ["DELETE FROM plain_outbox", "DELETE FROM leastlock_outbox"];
-    const HASTE: Option<&'static str> = None;
-    const ANALYZE: Option<&'static str> = None;
+/// Placeholders are `?` and ids travel as text. `$deleted` says what the statement that deletes is told of the ids.
+macro_rules! by_hand {
+    ($engine:ty, $folder:literal, begin: $begin:literal, empty: $empty:literal, haste: $haste:expr, deleted: $deleted:expr) => {
+        impl OutboxByHand for $engine {
+            const PLAIN_TABLE: &'static str = include_str!(concat!("../../sql/", $folder, "/plain_outbox.sql"));
+            const EMPTY: [&'static str; 2] = [concat!($empty, " plain_outbox"), concat!($empty, " leastlock_outbox")];
+            const HASTE: Option<&'static str> = $haste;
+            const ANALYZE: Option<&'static str> = None;
 
-    async fn append(
-        connection: &mut Self::Connection,
-        (event_id, topic, key, value): (Uuid, &str, &[u8], &[u8]),
-    ) -> sqlx::Result<()> {
-        const APPEND: &str = include_str!("../../sql/plain_append.sql");
-        let append = sqlx::query(APPEND).bind(event_id.to_string()).bind(topic).bind(key).bind(value);
-        append.execute(connection).await.map(drop)
-    }
-
-    async fn fill(
-        connection: &mut Self::Connection,
-        topic: &str,
-        events: Events,
-        numbers: std::ops::Range<u64>,
-    ) -> sqlx::Result<()> {
-        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-        for number in numbers {
-            let (key, value) = (events.key(number), events.value(number));
-            Self::append(&mut tx, (Uuid::now_v7(), topic, key.as_bytes(), &value)).await?;
-        }
-        tx.commit().await
-    }
-
-    async fn pass(connection: &mut Self::Connection, producer: &mut Plain, batch: u32) -> anyhow::Result<u64> {
-        const READ: &str = include_str!("../../sql/plain_read.sql");
-        const DELETE: &str = include_str!("../../sql/sqlite/plain_delete.sql");
-        let rows = sqlx::query(READ).bind(i64::from(batch)).fetch_all(&mut *connection).await?;
-        let Some(last) = rows.last() else { return Ok(0) };
-        let last: i64 = last.try_get(0)?;
-        block_in_place(|| {
-            for row in &rows {
-                producer.send(row.try_get(2)?, row.try_get(3)?, row.try_get(4)?, row.try_get(1)?)?;
+            async fn append(
+                connection: &mut Self::Connection,
+                (event_id, topic, key, value): (Uuid, &str, &[u8], &[u8]),
+            ) -> sqlx::Result<()> {
+                const APPEND: &str = include_str!("../../sql/plain_append.sql");
+                let append = sqlx::query(APPEND).bind(event_id.to_string()).bind(topic).bind(key).bind(value);
+                append.execute(connection).await.map(drop)
             }
-            producer.flush()
-        })?;
-        sqlx::query(DELETE).bind(last).execute(connection).await?;
-        Ok(rows.len() as u64)
-    }
+
+            async fn fill(
+                connection: &mut Self::Connection,
+                topic: &str,
+                events: Events,
+                numbers: std::ops::Range<u64>,
+            ) -> sqlx::Result<()> {
+                let mut tx = connection.begin_with($begin).await?;
+                for number in numbers {
+                    let (key, value) = (events.key(number), events.value(number));
+                    Self::append(&mut tx, (Uuid::now_v7(), topic, key.as_bytes(), &value)).await?;
+                }
+                tx.commit().await
+            }
+
+            async fn pass(connection: &mut Self::Connection, producer: &mut Plain, batch: u32) -> anyhow::Result<u64> {
+                const READ: &str = include_str!("../../sql/plain_read.sql");
+                const DELETE: &str = include_str!(concat!("../../sql/", $folder, "/plain_delete.sql"));
+                let rows = sqlx::query(READ).bind(i64::from(batch)).fetch_all(&mut *connection).await?;
+                if rows.is_empty() {
+                    return Ok(0);
+                }
+                let ids = block_in_place(|| {
+                    let mut ids = Vec::with_capacity(rows.len());
+                    for row in &rows {
+                        ids.push(row.try_get::<i64, _>(0)?);
+                        producer.send(row.try_get(2)?, row.try_get(3)?, row.try_get(4)?, row.try_get(1)?)?;
+                    }
+                    producer.flush()?;
+                    anyhow::Ok(ids)
+                })?;
+                let deleted = $deleted(&ids)?;
+                sqlx::query(DELETE).bind(deleted).execute(connection).await?;
+                Ok(ids.len() as u64)
+            }
+        }
+    };
 }
+by_hand!(
+    Sqlite, "sqlite", begin: "BEGIN IMMEDIATE", empty: "DELETE FROM", haste: None,
+    deleted: |ids: &[i64]| anyhow::Ok(ids.last().copied())
+);
+by_hand!(
+    MySql, "mysql", begin: "BEGIN", empty: "TRUNCATE TABLE", haste: None,
+    deleted: |ids: &[i64]| anyhow::Ok(serde_json::to_string(ids)?)
+);

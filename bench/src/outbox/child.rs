@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use leastlock_outbox::Relay;
 use leastlock_testkit::database::{Postgres, Sqlite};
 use leastlock_testkit::process::{Child, hear, speak};
 use tokio_util::sync::CancellationToken;
 
 use super::producer::Plain;
-use super::site::{connection, relay_pool, sink};
+use super::site::{Settings, connection, relay_pool};
 use super::{OutboxEngine, Way, by_hand};
+use crate::options::OutboxOptions;
 
 /// What a child says once it is about to publish.
 const READY: &str = "publishing";
@@ -32,12 +32,17 @@ pub(crate) struct ChildOptions {
     batch: u32,
     #[arg(long)]
     lease_ms: u64,
+    #[arg(long)]
+    page: Option<u32>,
+    #[arg(long)]
+    in_flight: Option<u32>,
 }
 
 impl ChildOptions {
-    pub(super) fn new(way: Way, url: &str, brokers: &str, batch: u32, lease: Duration) -> Self {
+    pub(super) fn new(way: Way, url: &str, brokers: &str, options: &OutboxOptions, lease: Duration) -> Self {
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-        Self { way, url: url.to_owned(), brokers: brokers.to_owned(), batch, lease_ms }
+        let OutboxOptions { batch, page, in_flight, .. } = *options;
+        Self { way, url: url.to_owned(), brokers: brokers.to_owned(), batch, lease_ms, page, in_flight }
     }
 
     /// A child that is about to publish. It does not outlive the value.
@@ -53,6 +58,11 @@ impl ChildOptions {
         let mut command = Command::new(std::env::current_exe().context("this program has no path")?);
         command.args(["outbox-child", "--way", way, "--url", &self.url, "--brokers", &self.brokers]);
         command.args(["--batch", &self.batch.to_string(), "--lease-ms", &self.lease_ms.to_string()]);
+        for (flag, setting) in [("--page", self.page), ("--in-flight", self.in_flight)] {
+            if let Some(setting) = setting {
+                command.args([flag, &setting.to_string()]);
+            }
+        }
         Ok(Child::spawn(command))
     }
 }
@@ -91,8 +101,8 @@ async fn publish<DB: OutboxEngine>(options: &ChildOptions, shutdown: Cancellatio
         by_hand::run::<DB>(&mut connection, &mut producer, options.batch, u64::MAX, &shutdown).await?;
         return Ok(());
     }
-    let lease = Duration::from_millis(options.lease_ms);
-    let relay = Relay::builder(&pool, sink(&options.brokers)?).lease(lease).build()?;
-    relay.run(shutdown).await?;
+    let lease = Some(Duration::from_millis(options.lease_ms));
+    let settings = Settings { lease, page: options.page, in_flight: options.in_flight };
+    settings.relay(&pool, &options.brokers)?.build()?.run(shutdown).await?;
     Ok(())
 }

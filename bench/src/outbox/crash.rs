@@ -19,12 +19,13 @@ use crate::progress::Progress;
 use crate::sheet::Sheet;
 
 pub(super) const PART: &str = "crash";
-pub(super) const RESUMED: &str = "progress again after s";
+pub(super) const BEYOND: &str = "beyond the lease s";
 pub(super) const DOUBLED: &str = "duplicates";
-const FIGURES: [&str; 5] = [RESUMED, DOUBLED, "lost", "inverted", "arrived at the kill"];
+pub(super) const LOST: &str = "lost";
+pub(super) const INVERTED: &str = "inverted";
+const FIGURES: [&str; 6] = ["progress again after s", BEYOND, DOUBLED, LOST, INVERTED, "arrived at the kill"];
 
 const WAYS: [Way; 2] = [Way::Loop, Way::Relay];
-const EVENTS: u64 = 100_000;
 const BYTES: usize = 200;
 const KEYS: u64 = 1000;
 /// Killed when so many hundredths have arrived.
@@ -36,7 +37,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 pub(super) fn turns(options: &OutboxOptions) -> (u64, Duration) {
     let rounds = u64::from(options.common.rounds);
     let a_round = options.lease + Duration::from_secs(20);
-    (rounds * WAYS.len() as u64, a_round.saturating_mul(options.common.rounds))
+    (rounds * options.running(&WAYS).len() as u64, a_round.saturating_mul(options.common.rounds))
 }
 
 /// Measures the part. It has no warm-up: nothing is measured that one would change.
@@ -46,17 +47,18 @@ pub(super) async fn measure<DB: OutboxEngine>(
     progress: &Progress,
 ) -> anyhow::Result<Sheet> {
     let mut sheet = Sheet::new(PART, None, &FIGURES);
+    let count = options.events.first().copied().unwrap_or_default();
     for round in 1..=options.common.rounds {
         let seed = options.common.seed ^ (u64::from(round) << 40);
-        let events = Events { count: EVENTS, bytes: BYTES, keys: KEYS, seed };
-        for way in WAYS {
+        let events = Events { count, bytes: BYTES, keys: KEYS, seed };
+        for way in options.running(&WAYS) {
             let setting = match way {
-                Way::Loop => format!("{EVENTS} events of {BYTES} B, killed at {KILLED_AT} %, no lease"),
-                _ => format!("{EVENTS} events of {BYTES} B, killed at {KILLED_AT} %, lease {:?}", options.lease),
+                Way::Loop => format!("{count} events of {BYTES} B, killed at {KILLED_AT} %, no lease"),
+                _ => format!("{count} events of {BYTES} B, killed at {KILLED_AT} %, lease {:?}", options.lease),
             };
             let place = || format!("{PART}, {setting}, {}", way.name());
             let figures = turn(site, options, events, way).await.with_context(place)?;
-            progress.turn_ended(&format!("{}: {:.1} s, {} duplicates", place(), figures[0], figures[1]));
+            progress.turn_ended(&format!("{}: {:.1} s, {} duplicates", place(), figures[0], figures[2]));
             sheet.note(&setting, way.name(), figures);
         }
     }
@@ -112,7 +114,7 @@ async fn turn<DB: OutboxEngine>(
     })?;
     let look = || watch.lock().unwrap_or_else(PoisonError::into_inner);
 
-    let child = ChildOptions::new(way, &site.database.url, topic.brokers(), options.batch, options.lease);
+    let child = ChildOptions::new(way, &site.database.url, topic.brokers(), options, options.lease);
     let mut first = child.start()?;
     come(&look, events.count * KILLED_AT / 100).await.context("before the kill")?;
     // The consumer is kept out until the process is gone.
@@ -132,7 +134,9 @@ async fn turn<DB: OutboxEngine>(
     let resumed = watch.silence.1.zip(watch.killed).map_or(f64::NAN, |(end, killed)| (end - killed).as_secs_f64());
     let lost = events.count - found.distinct;
     let counts = [found.doubled, lost, found.inverted, at_kill].map(|count| count as f64);
-    Ok([&[resumed][..], &counts].concat())
+    // The loop has none: whoever starts it takes care that it runs once.
+    let lease = if way == Way::Loop { Duration::ZERO } else { options.lease };
+    Ok([&[resumed, resumed - lease.as_secs_f64()][..], &counts].concat())
 }
 
 /// Waits until so many events have come.

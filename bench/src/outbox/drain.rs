@@ -6,14 +6,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use leastlock_outbox::Relay;
 use rustix::time::{ClockId, clock_gettime};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::events::Events;
 use super::producer::Plain;
-use super::site::{Site, connection, sink};
+use super::site::{Settings, Site, connection};
 use super::topic::Topic;
 use super::{OutboxEngine, Way, by_hand};
 use crate::options::OutboxOptions;
@@ -35,7 +34,7 @@ const EVENTS_A_SECOND: u64 = 15_000;
 
 /// How many turns, and how long about.
 pub(super) fn turns(options: &OutboxOptions) -> (u64, Duration) {
-    let a_round = (WAYS.len() * options.bytes.len()) as u64;
+    let a_round = (options.running(&WAYS).len() * options.bytes.len()) as u64;
     let events: u64 = options.events.iter().sum();
     let rounds = u64::from(options.common.rounds + 1);
     (a_round * options.events.len() as u64 * rounds, Duration::from_secs(a_round * events * rounds / EVENTS_A_SECOND))
@@ -53,8 +52,8 @@ pub(super) async fn measure<DB: OutboxEngine>(
             for &bytes in &options.bytes {
                 let events = Events { count, bytes, keys: KEYS, seed: options.common.seed ^ (u64::from(round) << 40) };
                 let setting = format!("{count} events of {bytes} B");
-                for way in WAYS {
-                    let turn = Turn { site, events, batch: options.batch, way };
+                for way in options.running(&WAYS) {
+                    let turn = Turn { site, events, batch: options.batch, settings: Settings::of(options), way };
                     let place = || format!("{PART}, {setting}, {}", way.name());
                     let figures = turn.run().await.with_context(place)?;
                     progress.turn_ended(&format!("{}: {:.0} events/s", place(), figures[0]));
@@ -73,6 +72,7 @@ struct Turn<'a, DB: OutboxEngine> {
     site: &'a Site<DB>,
     events: Events,
     batch: u32,
+    settings: Settings,
     way: Way,
 }
 
@@ -113,7 +113,7 @@ impl<DB: OutboxEngine> Turn<'_, DB> {
 
     async fn by_relay(&self) -> anyhow::Result<Spent> {
         let pool = self.site.relay_pool().await?;
-        let relay = Relay::builder(&pool, sink(&self.site.brokers)?).build()?;
+        let relay = self.settings.relay(&pool, &self.site.brokers)?.build()?;
         let (stats, shutdown) = (relay.stats(), CancellationToken::new());
         let meter = Meter::start(self.site);
         let mut running = tokio::spawn(relay.run(shutdown.clone()));

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use leastlock_core::Engine;
-use leastlock_outbox::Relay;
 use leastlock_testkit::TestDatabase;
 use rdkafka::message::Message;
 use sqlx::Pool;
@@ -22,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::writers::{Pace, Writers};
 use super::events::{Arrivals, number_of};
 use super::producer::Plain;
-use super::site::{Site, connection, sink};
+use super::site::{Settings, Site, connection};
 use super::topic::Topic;
 use super::{OutboxEngine, Way, by_hand};
 use crate::options::OutboxOptions;
@@ -80,7 +79,7 @@ pub(super) fn setting(rate: f64, condition: Condition) -> String {
 /// How many turns, and how long about.
 pub(super) fn turns<DB: OutboxEngine>(options: &OutboxOptions) -> (u64, Duration) {
     let rates = 1 + u32::from(options.searches_rate());
-    let a_round = WAYS.len() as u32 * Condition::on::<DB>().len() as u32 * rates;
+    let a_round = options.running(&WAYS).len() as u32 * Condition::on::<DB>().len() as u32 * rates;
     let turns = a_round * options.common.rounds;
     let search = if options.searches_rate() { Duration::from_mins(1) } else { Duration::ZERO };
     (u64::from(turns), (options.common.seconds + WARM + WARM).saturating_mul(turns) + search)
@@ -98,8 +97,8 @@ pub(super) async fn measure<DB: OutboxEngine>(
     if options.searches_rate() {
         let mut steady = Sheet::new(STEADY_PART, Some(Way::Loop.name()), &["tx/s"]);
         let mut lowest = f64::INFINITY;
-        for way in [Way::Loop, Way::Relay] {
-            let rate = highest_rate(site, bytes, way).await?;
+        for way in options.running(&[Way::Loop, Way::Relay]) {
+            let rate = highest_rate(site, bytes, Settings::of(options), way).await?;
             eprintln!("{STEADY_PART}, {}: {rate:.0} tx/s", way.name());
             steady.note("one event a transaction", way.name(), vec![rate]);
             lowest = lowest.min(rate);
@@ -111,9 +110,9 @@ pub(super) async fn measure<DB: OutboxEngine>(
         for &rate in &rates {
             for &condition in Condition::on::<DB>() {
                 let setting = setting(rate, condition);
-                for way in WAYS {
+                for way in options.running(&WAYS) {
                     let pace = Pace { rate, warm: WARM, counted: options.common.seconds };
-                    let turn = Turn { site, pace, bytes, way, condition };
+                    let turn = Turn { site, pace, bytes, settings: Settings::of(options), way, condition };
                     let place = || format!("{PART}, {setting}, {}", way.name());
                     let mut done = turn.run().await.with_context(place)?;
                     let figures = done.figures()?;
@@ -127,11 +126,16 @@ pub(super) async fn measure<DB: OutboxEngine>(
 }
 
 /// The highest of the rates tried at which nobody falls behind.
-async fn highest_rate<DB: OutboxEngine>(site: &Site<DB>, bytes: usize, way: Way) -> anyhow::Result<f64> {
+async fn highest_rate<DB: OutboxEngine>(
+    site: &Site<DB>,
+    bytes: usize,
+    settings: Settings,
+    way: Way,
+) -> anyhow::Result<f64> {
     let (mut rate, mut steady) = (FIRST_RATE, FIRST_RATE / RATE_STEP);
     loop {
         let pace = Pace { rate, warm: WARM, counted: TRIAL };
-        let done = Turn { site, pace, bytes, way, condition: Condition::Alone }.run().await?;
+        let done = Turn { site, pace, bytes, settings, way, condition: Condition::Alone }.run().await?;
         if !done.is_steady {
             return Ok(steady);
         }
@@ -144,6 +148,7 @@ struct Turn<'a, DB: OutboxEngine> {
     site: &'a Site<DB>,
     pace: Pace,
     bytes: usize,
+    settings: Settings,
     way: Way,
     condition: Condition,
 }
@@ -238,7 +243,7 @@ impl<DB: OutboxEngine> Turn<'_, DB> {
                 Ok(())
             }));
         }
-        let mut relay = Relay::builder(&pool, sink(topic.brokers())?);
+        let mut relay = self.settings.relay(&pool, topic.brokers())?;
         if self.way == Way::RelayWoken {
             relay = relay.woken_by(self.site.outbox.wake());
         }

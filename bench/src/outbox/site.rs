@@ -1,9 +1,11 @@
 //! The database of all turns: leastlock's log, and the table of the hand-written loop.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use leastlock_core::Statement;
-use leastlock_outbox::{Event, KafkaSink, MIGRATIONS, Outbox};
+use leastlock_outbox::relay::SqlLog;
+use leastlock_outbox::{Event, KafkaSink, MIGRATIONS, Outbox, Relay, RelayBuilder};
 use leastlock_testkit::TestDatabase;
 use rdkafka::ClientConfig;
 use sqlx::{AssertSqlSafe, Connection, Pool};
@@ -12,6 +14,7 @@ use super::OutboxEngine;
 use super::by_hand;
 use super::events::Events;
 use crate::cpu::Cpu;
+use crate::options::OutboxOptions;
 
 /// Events of a transaction that fills the log: as many as a busy service commits together.
 const EVENTS_A_TRANSACTION: u64 = 100;
@@ -100,8 +103,40 @@ pub(super) async fn connection<DB: OutboxEngine>(pool: &Pool<DB>) -> anyhow::Res
     Ok(pool.acquire().await?)
 }
 
-/// A sink with librdkafka's own settings.
-pub(super) fn sink(brokers: &str) -> anyhow::Result<KafkaSink> {
+/// What a relay is told; what it is not told is the library's default.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Settings {
+    pub(super) lease: Option<Duration>,
+    pub(super) page: Option<u32>,
+    pub(super) in_flight: Option<u32>,
+}
+
+impl Settings {
+    pub(super) fn of(options: &OutboxOptions) -> Self {
+        Self { lease: None, page: options.page, in_flight: options.in_flight }
+    }
+
+    /// A relay to a Kafka sink with the library's own settings.
+    pub(super) fn relay<DB: OutboxEngine>(
+        self,
+        pool: &Pool<DB>,
+        brokers: &str,
+    ) -> anyhow::Result<RelayBuilder<SqlLog<DB>, KafkaSink>> {
+        let mut relay = Relay::builder(pool, sink(brokers)?);
+        if let Some(lease) = self.lease {
+            relay = relay.lease(lease);
+        }
+        if let Some(page) = self.page {
+            relay = relay.page(page);
+        }
+        if let Some(in_flight) = self.in_flight {
+            relay = relay.in_flight(in_flight);
+        }
+        Ok(relay)
+    }
+}
+
+fn sink(brokers: &str) -> anyhow::Result<KafkaSink> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", brokers);
     Ok(KafkaSink::new(config)?)

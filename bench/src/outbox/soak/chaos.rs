@@ -63,7 +63,7 @@ pub(super) struct Chaos<'a> {
 
 impl<'a> Chaos<'a> {
     pub(super) fn begin(url: &str, broker: &'a OwnBroker, options: &OutboxOptions) -> anyhow::Result<Self> {
-        let relay = ChildOptions::new(Way::Relay, url, &broker.address, options.batch, LEASE);
+        let relay = ChildOptions::new(Way::Relay, url, &broker.address, options, LEASE);
         let slots = (0..RELAYS).map(|_| relay.start().map(Slot::Running)).collect::<anyhow::Result<_>>()?;
         let mut rng = Rng::with_seed(options.common.seed);
         let (next_fault, next_broker_fault) = (later(&mut rng, RELAY_PAUSE_MS), later(&mut rng, BROKER_PAUSE_MS));
