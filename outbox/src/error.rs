@@ -122,7 +122,7 @@ pub enum Error {
     /// A request of an operator does not say by whom it comes or why, or says it at too great a length.
     #[error("say who asks (1 to 255 bytes) and why (1 to 4,000 bytes); both go to the audit")]
     Unaccounted,
-    /// The sink refused an event for good. The relay stops before it; everything before it is noted as published.
+    /// The sink refused an event for good, and its topic's policy is [`OnRefusal::Halt`](crate::OnRefusal::Halt). The relay stops before it; everything before it is noted as published.
     #[error("event {event_id} of topic {topic} was refused for good; nothing behind it in its shard was published")]
     Refused {
         /// The event.

@@ -32,6 +32,11 @@
 //! # }
 //! ```
 //!
+//! # When an event cannot be sent
+//! A record that its topic cannot take is *parked* with its key: later events of the key wait behind it, all others go on, until an
+//! operator retries, skips or releases it ([`Parked`]). [`RelayBuilder::on_refusal`] has other policies. A broker that is away is
+//! waited for; that parks nothing.
+//!
 //! # What it does not promise
 //! - Exactly once at the broker: a relay that stops after publishing and before noting it publishes again, with the same
 //!   event id. Consumers absorb repeats by that id, or by their own progress.

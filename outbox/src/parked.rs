@@ -195,14 +195,12 @@ impl<DB: OutboxSql> Parked<DB> {
                 self.within(self.ask_for(queue, State::Retrying, &by)).await
             }
             Retry::Topic(topic) => {
-                let mut queues = 0;
-                loop {
-                    let step = self.within(self.retry_some(topic, &by)).await?;
+                let (mut queues, mut after) = (0, String::new());
+                while let Some((step, last)) = self.within(self.retry_some(topic, &after, &by)).await? {
                     queues += step;
-                    if step < QUEUES_A_TRANSACTION.unsigned_abs() {
-                        return Ok(if queues == 0 { Asked::NotParked } else { Asked::Done { queues } });
-                    }
+                    after = last;
                 }
+                Ok(if queues == 0 { Asked::NotParked } else { Asked::Done { queues } })
             }
         }
     }
@@ -271,18 +269,23 @@ impl<DB: OutboxSql> Parked<DB> {
         Ok(Asked::Done { queues: 1 })
     }
 
-    async fn retry_some(&self, topic: &str, by: &By<'_>) -> Result<u64, Error> {
+    /// Asks for the next queues of a topic; answers how many, and the last of them, if there was any.
+    async fn retry_some(&self, topic: &str, after: &str, by: &By<'_>) -> Result<Option<(u64, String)>, Error> {
+        let database = Error::database::<DB>;
         let mut connection = Lent::holding(&self.pool).await?;
-        let mut tx = connection.begin_with(DB::BEGIN_WRITE).await.map_err(Error::database::<DB>)?;
-        let some = Statement::new(DB::ASK_TOPIC).bind(topic).bind(QUEUES_A_TRANSACTION);
-        let queues = some.execute::<DB>(&mut tx).await.map_err(Error::database::<DB>)?;
+        let mut tx = connection.begin_with(DB::BEGIN_WRITE).await.map_err(database)?;
+        let page = Statement::new(DB::TOPIC).bind(topic).bind(after).bind(QUEUES_A_TRANSACTION);
+        let last = page.fetch_one::<DB>(&mut tx).await.and_then(|row| row.optional_text(0)).map_err(database)?;
+        let Some(last) = last else { return Ok(None) };
+        let some = Statement::new(DB::ASK_TOPIC).bind(topic).bind(after).bind(&last);
+        let queues = some.execute::<DB>(&mut tx).await.map_err(database)?;
         if queues > 0 {
             let locked = Locked { state: State::Parked, topic: topic.to_owned(), key: None };
             locked.audit::<DB>(&mut tx, by, "retry", None, queues).await?;
-            commit(tx).await.map_err(Error::database::<DB>)?;
-            connection.give_back();
         }
-        Ok(queues)
+        commit(tx).await.map_err(database)?;
+        connection.give_back();
+        Ok(Some((queues, last)))
     }
 
     async fn skip_event(&self, event: EventId, by: &By<'_>) -> Result<Asked, Error> {

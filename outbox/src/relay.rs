@@ -143,7 +143,7 @@ impl<L: Log, S: Sink> Relay<L, S> {
     /// only a database that does not answer takes it beyond `drain`.
     ///
     /// # Errors
-    /// [`Error::Refused`], [`Error::Malformed`] and [`Error::CursorAhead`] need somebody to act; a database error ends the
+    /// [`Error::Refused`] (with [`OnRefusal::Halt`]), [`Error::Malformed`] and [`Error::CursorAhead`] need somebody to act; a database error ends the
     /// relay only if a retry cannot help.
     ///
     /// # Cancel safety

@@ -15,7 +15,7 @@ use crate::sql::OutboxSql;
 /// Parked events, as a relay sees them.
 ///
 /// # Contract
-/// - Only the relay that holds a shard adds queues to it ([`Note::park`](crate::relay::Note)), so what [`blocked`](Self::blocked)
+/// - Only the relay that holds a shard adds queues to it, by its note, so what [`blocked`](Self::blocked)
 ///   answered stays true until that relay changes it, but for queues that are gone: those are harmless, since the next event of
 ///   such a key is parked, found to stand behind nothing, and sent at once.
 /// - [`settle`](Self::settle) changes nothing if the shard's epoch is another one by then.

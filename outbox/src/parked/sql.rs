@@ -42,7 +42,9 @@ pub trait ParkedSql: Dialect {
     const FIRST: &'static str;
     /// Asks the relay for a queue: state, queue.
     const ASK: &'static str;
-    /// Asks for a retry of a topic's queues: topic, limit.
+    /// Up to which queue the next step of a topic goes: topic, queue to be behind, limit.
+    const TOPIC: &'static str;
+    /// Asks for a retry of a topic's queues: topic, queue to be behind, last queue.
     const ASK_TOPIC: &'static str;
     /// Writes who asked: actor, action, reason, topic, key, event id, number of queues.
     const AUDIT: &'static str;

@@ -17,6 +17,8 @@ leastlock_testkit::mount!(
     b7_retried_key_leaves_in_order_while_later_events_arrive,
     b7_operators_and_relays_in_any_order_lose_and_invert_nothing,
     b7_relay_killed_while_it_drains_is_followed_in_order,
+    b7_relay_stopped_while_it_drains_brings_nothing_new_when_it_comes_back,
+    retry_of_a_topic_asks_once_for_each_key,
     b8_sink_that_is_away_parks_nothing_and_uses_up_no_attempt,
     event_without_a_key_is_parked_alone,
     policies_are_by_topic,

@@ -127,6 +127,31 @@ pub(crate) async fn retry_of_a_topic_takes_all_of_its_keys<DB: TestEngine + Outb
     relay.end().await;
 }
 
+/// More keys than one step takes, all of them still bad, and a relay that parks them again at once.
+pub(crate) async fn retry_of_a_topic_asks_once_for_each_key<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>) {
+    const KEYS: usize = 1_100;
+    let world = World::new(database).await;
+    let sink = Picky::new(Refuses::Beforehand, &["bad"]);
+    let relay = world.relay(&sink);
+    let mut tx = world.database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
+    let events: Vec<Event> = (0..KEYS).map(|key| Event::new(TOPIC, key.to_string()).bytes("bad")).collect();
+    world.outbox.append_all(&mut tx, &events).await.unwrap();
+    tx.commit().await.unwrap();
+    until("all are parked", || relay.stats.parked() == KEYS as u64).await;
+    let asked = world.parked.retry(&Retry::Topic(TOPIC), "ann", "hopes").await.unwrap();
+    assert_eq!(asked, Asked::Done { queues: KEYS as u64 });
+    let tried = "SELECT count(*) FROM leastlock_outbox_parked WHERE attempts = 1";
+    let all_tried = async {
+        while world.database.int(tried).await != i64::try_from(KEYS).unwrap() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(crate::world::PATIENCE, all_tried).await.expect("each is tried once");
+    let history = world.parked.history(None, 10).await.unwrap();
+    assert_eq!(history.iter().map(|action| action.queues).collect::<Vec<_>>(), [100, 1_000]);
+    relay.end().await;
+}
+
 pub(crate) async fn only_the_first_event_of_a_key_is_retried<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>) {
     let (world, sink, relay, ids) = blocked(database, &["a1", "a2"], &["a1"]).await;
     let asked = world.parked.retry(&Retry::Event(ids[1]), "ann", "hurry").await.unwrap();

@@ -23,6 +23,7 @@ impl ParkedSql for MySql {
     const LOCK: &'static str = include_str!("../../../sql/mysql/parked_lock.sql");
     const FIRST: &'static str = include_str!("../../../sql/mysql/parked_first.sql");
     const ASK: &'static str = include_str!("../../../sql/mysql/parked_ask.sql");
+    const TOPIC: &'static str = include_str!("../../../sql/mysql/parked_topic.sql");
     const ASK_TOPIC: &'static str = include_str!("../../../sql/mysql/parked_ask_topic.sql");
     const AUDIT: &'static str = include_str!("../../../sql/mysql/parked_audit.sql");
     const COUNT: &'static str = include_str!("../../../sql/mysql/parked_count.sql");

@@ -25,6 +25,7 @@ impl ParkedSql for Sqlite {
     const LOCK: &'static str = include_str!("../../../sql/sqlite/parked_lock.sql");
     const FIRST: &'static str = include_str!("../../../sql/sqlite/parked_first.sql");
     const ASK: &'static str = include_str!("../../../sql/sqlite/parked_ask.sql");
+    const TOPIC: &'static str = include_str!("../../../sql/sqlite/parked_topic.sql");
     const ASK_TOPIC: &'static str = include_str!("../../../sql/sqlite/parked_ask_topic.sql");
     const AUDIT: &'static str = include_str!("../../../sql/sqlite/parked_audit.sql");
     const COUNT: &'static str = include_str!("../../../sql/sqlite/parked_count.sql");
