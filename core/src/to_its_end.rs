@@ -88,6 +88,14 @@ mod tests {
         }
     }
 
+    async fn poll_once(mut work: Pin<&mut impl Future>) {
+        std::future::poll_fn(|context| {
+            assert!(work.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+    }
+
     #[tokio::test]
     async fn work_that_is_awaited_ends_once() {
         let signals = Signals::default();
@@ -104,12 +112,27 @@ mod tests {
         let signals = Signals::default();
         let (dropped, goes_on, done) = &signals;
         let mut half_way = Box::pin(to_its_end(work(&signals)));
-        std::future::poll_fn(|context| Poll::Ready(assert!(half_way.as_mut().poll(context).is_pending()))).await;
+        poll_once(half_way.as_mut()).await;
         drop(half_way);
         assert_eq!(dropped.load(Ordering::SeqCst), 0, "nothing has let it go on yet");
         goes_on.notify_one();
         done.notified().await;
         assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn work_that_is_dropped_in_a_runtime_which_ends_is_given_up_with_it() {
+        let signals = Signals::default();
+        let mut half_way = Box::pin(to_its_end(work(&signals)));
+        poll_once(half_way.as_mut()).await;
+        let ending = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let handle = ending.handle().clone();
+        let entered = handle.enter();
+        drop(half_way);
+        ending.shutdown_background();
+        drop(entered);
+        let (dropped, ..) = signals;
+        assert_eq!((dropped.load(Ordering::SeqCst), Arc::strong_count(&dropped)), (0, 1), "nothing holds it any more");
     }
 
     #[tokio::test]
