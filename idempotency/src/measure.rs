@@ -1,7 +1,10 @@
 //! Where the figures of both modes are taken. Without the feature `metrics` nothing in here does or keeps anything, so that what
 //! calls it reads the same with it and without.
 
-#![cfg_attr(not(feature = "metrics"), allow(unused_variables, clippy::unused_self, reason = "nothing is measured"))]
+#![cfg_attr(
+    not(feature = "metrics"),
+    allow(dead_code, unused_variables, clippy::unused_self, reason = "nothing is measured")
+)]
 
 #[cfg(feature = "metrics")]
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,17 +98,12 @@ impl UnitEnd {
         self.ended("released");
     }
 
-    #[cfg_attr(not(feature = "metrics"), expect(clippy::needless_pass_by_value, reason = "as with the feature"))]
-    fn ended(self, how: &'static str) {
-        #[cfg(feature = "metrics")]
-        {
-            let mut this = self;
-            this.say(how);
-        }
+    fn ended(mut self, how: &'static str) {
+        self.say(how);
     }
 
-    #[cfg(feature = "metrics")]
     fn say(&mut self, how: &'static str) {
+        #[cfg(feature = "metrics")]
         if !std::mem::replace(&mut self.said, true) {
             counter!(names::IDEMPOTENCY_UNITS_TOTAL, "ended" => how).increment(1);
         }
