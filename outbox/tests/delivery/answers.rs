@@ -105,7 +105,7 @@ pub(crate) async fn b9_producer_dropped_before_its_reports_marks_nothing_sent<DB
 
 /// The third of five events gets no answer the first time.
 struct Gap {
-    attempts: AtomicU32,
+    attempts: Arc<AtomicU32>,
     mistake: Mistake,
 }
 
@@ -153,17 +153,25 @@ pub(crate) async fn b15_what_is_behind_a_gap_is_not_noted<DB: TestEngine + Outbo
             crate::readers::append(&outbox, &mut tx, "k", value).await;
         }
         tx.commit().await.unwrap();
-        let reading = relay_to(&database.pool, Gap { attempts: AtomicU32::new(0), mistake });
+        let attempts = Arc::new(AtomicU32::new(0));
+        let reading = relay_to(&database.pool, Gap { attempts: attempts.clone(), mistake });
+        let once = async {
+            while attempts.load(Ordering::SeqCst) == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, once).await.expect("it is tried");
         commit(&outbox, &database.pool, "k", "6").await;
-        assert!(reading.delivers("6", PATIENCE).await);
-        let values = reading.values();
-        let third = values.iter().any(|value| value == "3");
         if mistake == Mistake::None {
-            assert!(third, "{values:?}");
-            assert_eq!(values.iter().filter(|value| *value == "2").count(), 1, "the prefix is not repeated");
             // From the gap on everything is sent again, so the last that is said of the key is the latest.
-            assert_eq!(values[values.len() - 4..], ["3", "4", "5", "6"]);
+            let again = ["3", "4", "5", "6"];
+            assert!(reading.comes_to(PATIENCE, |values| values.ends_with(&again.map(str::to_owned))).await);
+            let twos = reading.values().into_iter().filter(|value| value == "2").count();
+            assert_eq!(twos, 1, "the prefix is not repeated");
         } else {
+            assert!(reading.delivers("6", PATIENCE).await);
+            let values = reading.values();
+            let third = values.iter().any(|value| value == "3");
             assert!(!third, "the double must be seen to lose it: {values:?}");
         }
     }
@@ -283,7 +291,7 @@ pub(crate) async fn b6_no_lock_is_held_while_the_sink_is_waited_for<DB: TestEngi
         let others = async {
             let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
             for update in
-                ["UPDATE leastlock_outbox SET headers = headers", "UPDATE leastlock_outbox_shard SET last_id = last_id"]
+                ["UPDATE leastlock_outbox SET headers = headers", "UPDATE leastlock_outbox_shard SET epoch = epoch"]
             {
                 leastlock_core::Statement::new(update).execute::<DB>(&mut tx).await.unwrap();
             }
@@ -315,11 +323,5 @@ pub(crate) async fn b5_lease_is_kept_while_publishing_is_slow<DB: TestEngine + O
         assert_eq!(taken, is_double, "the double must be seen to lose its lease, the relay to keep it");
         let_go.notify_one();
         assert!(slow.delivers("1", PATIENCE).await);
-        if !is_double {
-            commit(&outbox, &database.pool, "k", "2").await;
-            let_go.notify_one();
-            assert!(slow.delivers("2", PATIENCE).await, "it is still the owner");
-            assert_eq!(other.values(), Vec::<String>::new());
-        }
     }
 }

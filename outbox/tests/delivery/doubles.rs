@@ -28,6 +28,7 @@ pub(crate) fn locking_loop<DB: TestEngine + OutboxSql>(pool: &Pool<DB>, held: He
     Reading::start(|values| async move {
         let lock = match DB::ENGINE {
             Engine::Sqlite => "SELECT CAST(value AS TEXT) FROM leastlock_outbox",
+            Engine::MySql => "SELECT CONVERT(value USING utf8mb4) FROM leastlock_outbox FOR UPDATE",
             _ => "SELECT convert_from(value, 'UTF8') FROM leastlock_outbox FOR UPDATE",
         };
         let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.expect("a transaction");
@@ -54,6 +55,11 @@ pub(crate) fn renewing_between_batches<DB: TestEngine + OutboxSql>(
                 "UPDATE leastlock_outbox_shard SET owner = 'double', epoch = epoch + 1, \
                  lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + $1",
                 "SELECT CAST(value AS TEXT) FROM leastlock_outbox",
+            ),
+            Engine::MySql => (
+                "UPDATE leastlock_outbox_shard SET owner = 'double', epoch = epoch + 1, \
+                 lease_until = UTC_TIMESTAMP(6) + INTERVAL ? * 1000 MICROSECOND",
+                "SELECT CONVERT(value USING utf8mb4) FROM leastlock_outbox",
             ),
             _ => (
                 "UPDATE leastlock_outbox_shard SET owner = 'double', epoch = epoch + 1, \

@@ -54,6 +54,8 @@ async fn relay_to_be_killed() {
         Some("sqlite") => run(&leastlock_testkit::database::Sqlite::connect(&url).await, in_flight).await,
         #[cfg(feature = "postgres")]
         Some("postgres") => run(&leastlock_testkit::database::Postgres::connect(&url).await, in_flight).await,
+        #[cfg(feature = "mysql")]
+        Some("mysql") => run(&leastlock_testkit::database::MySql::connect(&url).await, in_flight).await,
         _ => panic!("an engine that this build has not: {url}"),
     }
 }
@@ -105,6 +107,10 @@ async fn is_free_within_a_lease<DB: TestEngine + OutboxSql>(database: &TestDatab
             "SELECT count(*) FROM leastlock_outbox_shard \
              WHERE lease_until > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + $1"
         }
+        Engine::MySql => {
+            "SELECT count(*) FROM leastlock_outbox_shard \
+             WHERE lease_until > UTC_TIMESTAMP(6) + INTERVAL ? * 1000 MICROSECOND"
+        }
         _ => {
             "SELECT count(*) FROM leastlock_outbox_shard \
              WHERE lease_until > clock_timestamp() + $1::bigint * interval '1 millisecond'"
@@ -137,6 +143,7 @@ pub(crate) async fn b18_killed_relay_is_followed_and_repeats_no_more_than_was_in
             "UPDATE leastlock_outbox_shard \
              SET lease_until = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + 3600000"
         }
+        Engine::MySql => "UPDATE leastlock_outbox_shard SET lease_until = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR",
         _ => "UPDATE leastlock_outbox_shard SET lease_until = clock_timestamp() + interval '1 hour'",
     };
     database.execute(claim).await;
