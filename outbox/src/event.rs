@@ -81,6 +81,12 @@ impl EventId {
         SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
     }
 
+    /// The id in its sixteen bytes.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, uuid::Error> {
+        Uuid::from_slice(bytes).map(Self)
+    }
+
     /// The id as it stands in the header, in memory of the caller's.
     #[cfg(feature = "kafka")]
     pub(crate) fn write_to<'b>(&self, buffer: &'b mut [u8; 36]) -> &'b str {

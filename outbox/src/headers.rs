@@ -77,6 +77,10 @@ impl Headers {
     pub fn from_stored(text: &str) -> Result<Self, serde_json::Error> {
         use serde::de::Error as _;
 
+        // What most events have.
+        if text == "[]" {
+            return Ok(Self::default());
+        }
         let stored: Vec<(String, Option<StoredValue>)> = serde_json::from_str(text)?;
         let header = |(name, value): (String, Option<StoredValue>)| {
             if name.contains('\0') {

@@ -59,14 +59,28 @@ impl LoggedEvent {
     pub fn from_row<DB: Dialect>(row: &Row<DB>, shard: i64, first: usize) -> Result<Self, Error> {
         let database = Error::database::<DB>;
         let id = row.int(first).map_err(database)?;
-        let malformed = |reason: String| Error::Malformed { shard, id, reason };
         let event_id = row.text(first + 1).map_err(database)?;
+        let event_id =
+            EventId::parse(&event_id).map_err(|error| Error::Malformed { shard, id, reason: error.to_string() })?;
+        Self::with_id(row, shard, first, id, event_id)
+    }
+
+    /// The same, of a row whose event id was read already.
+    pub(crate) fn with_id<DB: Dialect>(
+        row: &Row<DB>,
+        shard: i64,
+        first: usize,
+        id: i64,
+        event_id: EventId,
+    ) -> Result<Self, Error> {
+        let database = Error::database::<DB>;
+        let malformed = |reason: String| Error::Malformed { shard, id, reason };
         let headers = row.text(first + 5).map_err(database)?;
         let partition = row.optional_int(first + 6).map_err(database)?.map(i32::try_from).transpose();
         Ok(Self {
             shard,
             id,
-            event_id: EventId::parse(&event_id).map_err(|error| malformed(error.to_string()))?,
+            event_id,
             topic: row.text(first + 2).map_err(database)?,
             key: row.optional_bytes(first + 3).map_err(database)?,
             value: row.optional_bytes(first + 4).map_err(database)?,

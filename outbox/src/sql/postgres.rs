@@ -5,7 +5,7 @@ use sqlx::{Connection, Postgres};
 
 use super::OutboxSql;
 use crate::error::Error;
-use crate::event::Event;
+use crate::event::{Event, EventId};
 use crate::headers::hex;
 use crate::parked::sql::postgres::park;
 use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom, newest_transaction};
@@ -144,11 +144,8 @@ async fn read_fresh(connection: &mut sqlx::PgConnection, cursors: &[&Cursor], li
             return Err(Error::CursorAhead { shard: cursor.shard, done: done.clone(), current });
         }
     }
-    let mut events = grouped(&rows, 1)?;
-    let page = |cursor: &&Cursor| {
-        let mine = events.extract_if(.., |event| event.shard == cursor.shard).collect();
-        Page::of_snapshot(cursor, &current, mine, limit)
-    };
+    let mut events = by_shard(&rows, 1, cursors)?.into_iter();
+    let page = |cursor: &&Cursor| Page::of_snapshot(cursor, &current, events.next().unwrap_or_default(), limit);
     Ok(cursors.iter().map(page).collect())
 }
 
@@ -165,20 +162,36 @@ async fn read_window(connection: &mut sqlx::PgConnection, cursors: &[&Cursor], l
         .bind(last_ids.as_slice())
         .bind(limit);
     let rows = read.fetch_all::<Postgres>(connection).await.map_err(Error::database::<Postgres>)?;
-    let mut events = grouped(&rows, 0)?;
-    let page = |cursor: &&Cursor| {
-        let mine = events.extract_if(.., |event| event.shard == cursor.shard).collect();
-        Page::of_window(cursor, mine, limit)
-    };
+    let mut events = by_shard(&rows, 0, cursors)?.into_iter();
+    let page = |cursor: &&Cursor| Page::of_window(cursor, events.next().unwrap_or_default(), limit);
     Ok(cursors.iter().map(page).collect())
 }
 
-/// The events of rows whose column `first` is the shard; a row without one says that nothing is new.
-fn grouped(rows: &[Row<Postgres>], first: usize) -> Result<Vec<LoggedEvent>, Error> {
-    let mut events = Vec::with_capacity(rows.len());
+/// The events of rows whose column `first` is the shard, for each cursor in order of their ids; a row without a shard says that
+/// nothing is new.
+fn by_shard(rows: &[Row<Postgres>], first: usize, cursors: &[&Cursor]) -> Result<Vec<Vec<LoggedEvent>>, Error> {
+    let database = Error::database::<Postgres>;
+    let mut events: Vec<Vec<LoggedEvent>> = cursors.iter().map(|_| Vec::new()).collect();
+    // Rows of a shard come together, so the place is looked up once for each shard.
+    let mut current = None;
     for row in rows {
-        if let Some(shard) = row.optional_int(first).map_err(Error::database::<Postgres>)? {
-            events.push(LoggedEvent::from_row(row, shard, first + 1)?);
+        let Some(shard) = row.optional_int(first).map_err(database)? else { continue };
+        let place = match current {
+            Some((of, place)) if of == shard => place,
+            _ => {
+                let place = cursors.iter().position(|cursor| cursor.shard == shard);
+                place.ok_or_else(|| database(sqlx::Error::RowNotFound))?
+            }
+        };
+        current = Some((shard, place));
+        let id = row.int(first + 1).map_err(database)?;
+        let malformed = |error: uuid::Error| Error::Malformed { shard, id, reason: error.to_string() };
+        let event_id = EventId::from_bytes(&row.bytes(first + 2).map_err(database)?).map_err(malformed)?;
+        events[place].push(LoggedEvent::with_id(row, shard, first + 1, id, event_id)?);
+    }
+    for events in &mut events {
+        if !events.is_sorted_by_key(|event| event.id) {
+            events.sort_by_key(|event| event.id);
         }
     }
     Ok(events)
