@@ -41,6 +41,8 @@ pub use self::stats::Stats;
 const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(250));
 /// How often it is noted how far was published, unless much is.
 const NOTE_EVERY: Duration = Duration::from_millis(100);
+/// How often the sink's answers are looked at. They come by themselves, and each look wakes a thread.
+const REPORTS_EVERY: Duration = Duration::from_millis(1);
 
 /// How long events may be kept.
 const RETENTION: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24 * 365 * 10);

@@ -198,11 +198,18 @@ impl Pipeline {
 
     /// Where to read on: the shards that have room.
     pub(crate) fn places(&self) -> Vec<ReadFrom> {
-        if self.stop.is_some() || self.bytes() >= self.limits.bytes {
-            return Vec::new();
-        }
-        let with_room = self.lanes.iter().filter(|lane| !lane.is_draining() && lane.ahead() < self.limits.ahead);
-        with_room.map(Lane::place).collect()
+        self.with_room().map(Lane::place).collect()
+    }
+
+    /// Whether there is somewhere to read on.
+    pub(crate) fn has_room(&self) -> bool {
+        self.with_room().next().is_some()
+    }
+
+    fn with_room(&self) -> impl Iterator<Item = &Lane> {
+        let takes_more = self.stop.is_none() && self.bytes() < self.limits.bytes;
+        let has_room = |lane: &&Lane| !lane.is_draining() && lane.ahead() < self.limits.ahead;
+        self.lanes.iter().filter(move |lane| takes_more && has_room(lane))
     }
 
     /// Takes pages that were read at `now`; answers how many events are in them. A page of a shard that has moved elsewhere

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leastlock_core::Backoff;
 use tokio_util::sync::CancellationToken;
 
-use super::{NOTE_EVERY, POLL, Relay};
+use super::{NOTE_EVERY, POLL, REPORTS_EVERY, Relay};
 use crate::error::Error;
 use crate::parked::Queue;
 use crate::relay::blocking::Blocking;
@@ -50,6 +50,7 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
     ending: CancellationToken,
     look_at: Instant,
     claim_at: Instant,
+    reports_at: Instant,
     read_at: Instant,
     note_at: Instant,
     /// Nothing is read or handed over before: something failed.
@@ -93,6 +94,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             ending: CancellationToken::new(),
             look_at: now,
             claim_at: now,
+            reports_at: now,
             read_at: now,
             note_at: now,
             resume_at: now,
@@ -107,9 +109,10 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         while !shutdown.is_cancelled() && self.pipeline.stop().is_none() {
             self.start();
             let next = self.next_moment();
+            let takes_reports = Instant::now() >= self.reports_at;
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = self.reports.some() => self.take_reports(),
+                () = self.reports.some(), if takes_reports => self.take_reports(),
                 handed = self.handing_over.done() => self.handed_over(handed)?,
                 pages = self.reading.done() => self.have_read(pages)?,
                 own = self.noting.done() => self.have_noted(own)?,
@@ -208,7 +211,8 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
 
     /// When something is to be looked at even if nothing happens.
     fn next_moment(&self) -> Instant {
-        let mut next = Instant::now() + POLL.1;
+        let now = Instant::now();
+        let mut next = now + POLL.1;
         let mut at = |condition: bool, moment: Instant| {
             if condition {
                 next = next.min(moment);
@@ -219,9 +223,10 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         at(self.resuming.is_empty() && !self.pipeline.is_empty(), self.look_at.max(self.resume_at));
         at(self.noting.is_empty() && self.pipeline.unnoted() > 0, self.note_at);
         // Where there is no room to read, an answer or a note makes some.
-        let can_read = self.reading.is_empty() && !self.pipeline.places().is_empty();
+        let can_read = self.reading.is_empty() && self.pipeline.has_room();
         at(can_read, self.read_at.max(self.resume_at));
-        at(self.handing_over.is_empty() && Instant::now() < self.resume_at, self.resume_at);
+        at(self.handing_over.is_empty() && now < self.resume_at, self.resume_at);
+        at(now < self.reports_at && self.pipeline.unanswered() > 0, self.reports_at);
         next
     }
 
@@ -307,6 +312,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     fn take_reports(&mut self) {
         let mut reports = self.reports.take(std::mem::take(&mut self.spare));
         let now = Instant::now();
+        self.reports_at = now + REPORTS_EVERY;
         for report in reports.drain(..) {
             self.pipeline.report(report, &mut self.gate, now);
         }
