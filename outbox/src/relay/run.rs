@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leastlock_core::Backoff;
 use tokio_util::sync::CancellationToken;
 
-use super::{NOTE_EVERY, POLL, REPORTS_EVERY, Relay};
+use super::{NOTE_EVERY, POLL, Relay};
 use crate::error::Error;
 use crate::parked::Queue;
 use crate::relay::blocking::Blocking;
@@ -21,6 +21,7 @@ use crate::relay::run::shards::{Look, look};
 use crate::relay::slot::Slot;
 use crate::sink::{Batch, Refusal, Report, Reports, SendError, Sink};
 
+mod answers;
 mod parked;
 mod shards;
 
@@ -275,94 +276,6 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         let (relay, limit) = (self.relay, self.read_limit);
         let page = i64::from(relay.settings.page);
         self.reading.start(async move { within(limit, "a read", relay.log.read(&from, page)).await });
-    }
-
-    fn have_read(&mut self, pages: Result<Vec<Page>, Error>) -> Result<(), Error> {
-        self.read_limit = match &pages {
-            Err(Error::NoAnswer { .. }) => (self.read_limit * 2).min(LONGEST_READ),
-            _ => self.relay.settings.lease,
-        };
-        let pages = match pages {
-            Ok(pages) => pages,
-            Err(error) => return self.fail(error),
-        };
-        let now = Instant::now();
-        if self.pipeline.read(pages, now) > 0 {
-            (self.read_at, self.pause) = (now, POLL.0);
-        } else {
-            self.read_at = now + self.pause;
-            self.pause = (self.pause * 2).min(POLL.1);
-        }
-        Ok(())
-    }
-
-    fn handed_over(&mut self, handed: Handed) -> Result<(), Error> {
-        match handed {
-            Handed::Checked(lane, refusals, Ok(found)) => {
-                if let Some(shard) = self.pipeline.checked(lane, refusals) {
-                    self.gate.found(shard, found);
-                }
-                Ok(())
-            }
-            Handed::Checked(_, _, Err(error)) => self.fail(error),
-            Handed::Sent => Ok(()),
-        }
-    }
-
-    fn take_reports(&mut self) {
-        let mut reports = self.reports.take(std::mem::take(&mut self.spare));
-        let now = Instant::now();
-        self.reports_at = now + REPORTS_EVERY;
-        for report in reports.drain(..) {
-            self.pipeline.report(report, &mut self.gate, now);
-        }
-        self.spare = reports;
-        let progress = self.pipeline.progress();
-        if progress.overtaking > 0 {
-            tracing::warn!(
-                events = progress.overtaking,
-                "events were acknowledged before earlier ones of their key, which were refused among others"
-            );
-        }
-        if progress.events > 0 {
-            self.failures = 0;
-            self.relay.stats.acknowledged(progress);
-        }
-        if let Some(reason) = self.pipeline.lost_track() {
-            tracing::warn!(reason, "the sink lost track of some events; they are published again");
-            // Only a fresh start tells what an event without an answer is worth.
-            self.abandon();
-            self.back_off();
-        }
-    }
-
-    /// A note that got no answer may still arrive: by then the shards are claimed anew, so it finds another epoch and cannot
-    /// turn a position back.
-    fn have_noted(&mut self, own: Result<Vec<i64>, Error>) -> Result<(), Error> {
-        let own = match own {
-            Ok(own) => own,
-            Err(error) => {
-                self.let_go();
-                return self.fail(error);
-            }
-        };
-        let (events, lost) = self.pipeline.noted(&own);
-        self.relay.stats.noted(events);
-        self.have_parked(&own);
-        if self.gate.overfull().is_some() {
-            tracing::warn!("so many keys are blocked that the shards are claimed anew, to look keys up in the tables");
-            self.let_go();
-            return Ok(());
-        }
-        if !lost.is_empty() {
-            tracing::warn!("another relay owns some of the outbox shards now");
-            self.relay.stats.hold(self.pipeline.lanes(), 0);
-            let cursors: Vec<_> = self.pipeline.cursors().cloned().collect();
-            self.ownership.keep_only(&cursors);
-            self.gate.keep_only(&cursors);
-            self.abandon();
-        }
-        Ok(())
     }
 
     /// Owns nothing any more, as far as this relay knows. Other owners may publish from here on; this one may claim again.
