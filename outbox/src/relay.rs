@@ -66,7 +66,7 @@ const RETENTION: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::f
 /// | `in_flight_bytes` | 32 MiB | bytes read and not published, over all shards |
 /// | `drain` | 5 s | at shutdown, how long the sink may take for what is under way |
 /// | `on_refusal` | block the key | what to do with an event that can never be sent; by topic: `on_refusal_in` |
-/// | `keys_in_memory` | 100,000 | [blocked keys](crate::parked) of a shard, 16 bytes each; where there are more, every event is looked up |
+/// | `keys_in_memory` | 10,000 | [blocked keys](crate::parked) of a shard, 16 bytes each; where there are more, every event is looked up |
 /// | `retention` | 24 h | how long an event stays in the log after it was published, for a [`Replay`](crate::Replay) |
 #[derive(Debug)]
 #[must_use = "a relay does nothing until it runs"]
@@ -109,7 +109,7 @@ impl Default for Settings {
             in_flight: 8_000,
             in_flight_bytes: 32 << 20,
             drain: Duration::from_secs(5),
-            keys_in_memory: 100_000,
+            keys_in_memory: 10_000,
             retention: Some(Duration::from_hours(24)),
         }
     }
@@ -243,7 +243,7 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
         self
     }
 
-    /// How many of a shard's blocked keys are kept in memory (default: 100,000; 1 to 10,000,000). Where there are more, the keys of
+    /// How many of a shard's blocked keys are kept in memory (default: 10,000; 1 to 1,000,000). Where there are more, the keys of
     /// every page are looked up in the tables; and at twice as many the relay claims its shards anew.
     pub fn keys_in_memory(mut self, keys: u32) -> Self {
         self.relay.settings.keys_in_memory = keys;
@@ -297,8 +297,8 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
         if !(1..=4 << 30).contains(&in_flight_bytes) {
             return Err(SettingError { setting: "in_flight_bytes", bounds: "1 byte to 4 GiB" });
         }
-        if !(1..=10_000_000).contains(&self.relay.settings.keys_in_memory) {
-            return Err(SettingError { setting: "keys_in_memory", bounds: "1 to 10,000,000 keys" });
+        if !(1..=1_000_000).contains(&self.relay.settings.keys_in_memory) {
+            return Err(SettingError { setting: "keys_in_memory", bounds: "1 to 1,000,000 keys" });
         }
         if retention.is_some_and(|retention| !RETENTION.contains(&retention)) {
             return Err(SettingError { setting: "retention", bounds: "1 s to 10 years" });

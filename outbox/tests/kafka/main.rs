@@ -68,6 +68,7 @@ mod postgres_kafka {
         refusals::b7_event_refused_among_others_is_told_from_the_innocent,
         outages::b8_b19_outage_loses_parks_and_inverts_nothing,
         parking::b7_what_the_broker_refuses_is_parked_and_leaves_in_order_once_mended,
+        parking::b7_parked_events_leave_in_transactions_as_well,
     );
 }
 

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use leastlock_outbox::{Asked, Event, Filter, MIGRATIONS, Outbox, OutboxSql, Parked, ParkedEvent, Relay, Retry};
+use leastlock_outbox::{
+    Asked, Event, Filter, KafkaSink, MIGRATIONS, Outbox, OutboxSql, Parked, ParkedEvent, Relay, Retry,
+};
 use leastlock_testkit::broker::Broker;
 use leastlock_testkit::{TestDatabase, TestEngine};
+use rdkafka::ClientConfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::refusals::alter_topic;
@@ -45,19 +48,34 @@ async fn until_landed(broker: &Broker, topic: &str, key: &str, expected: &[&str]
     tokio::time::timeout(PATIENCE, comes).await.unwrap_or_else(|_| panic!("{expected:?} of {key} never landed"));
 }
 
-/// An oversized record, a partition that is not there, a topic that cannot be, a null key on a compacted topic: each is parked with
-/// its key, everything else lands, and a retry sends what was mended, in order.
 pub(crate) async fn b7_what_the_broker_refuses_is_parked_and_leaves_in_order_once_mended<DB: TestEngine + OutboxSql>(
     database: TestDatabase<DB>,
     broker: Broker,
 ) {
+    let sink = sink(&broker);
+    parked_and_mended(database, broker, sink).await;
+}
+
+pub(crate) async fn b7_parked_events_leave_in_transactions_as_well<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+    broker: Broker,
+) {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", broker.bootstrap());
+    let sink = KafkaSink::transactional(config, broker.topic(1).await).expect("valid settings");
+    parked_and_mended(database, broker, sink).await;
+}
+
+/// An oversized record, a partition that is not there, a topic that cannot be, a null key on a compacted topic: each is parked with
+/// its key, everything else lands, and a retry sends what was mended, in order.
+async fn parked_and_mended<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>, broker: Broker, sink: KafkaSink) {
     let database = database.with(&MIGRATIONS).await;
     let outbox = Outbox::open(&database.pool).await.unwrap();
     let parked = Parked::of(&database.pool);
     let (sized, compacted) = (broker.topic(1).await, broker.topic(1).await);
     alter_topic(&broker, &sized, "max.message.bytes", "2000").await;
     alter_topic(&broker, &compacted, "cleanup.policy", "compact").await;
-    let relay = Relay::builder(&database.pool, sink(&broker)).woken_by(outbox.wake()).build().unwrap();
+    let relay = Relay::builder(&database.pool, sink).woken_by(outbox.wake()).build().unwrap();
     let (stats, shutdown) = (relay.stats(), CancellationToken::new());
     let running = tokio::spawn(relay.run(shutdown.clone()));
     let append = async |events: Vec<Event>| {

@@ -272,7 +272,7 @@ async fn execute<DB: TestEngine + OutboxSql>(world: &World<DB>, sql: &'static st
 pub(crate) async fn parked_events_are_listed_in_pages<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>) {
     let world = World::new(database).await;
     let sink = Picky::new(Refuses::Beforehand, &["a1", "b1", "c1"]);
-    let relay = world.relay_with(&sink, OnRefusal::BlockKey, 200, 100_000);
+    let relay = world.relay_with(&sink, OnRefusal::BlockKey, 200, 10_000);
     let ids = world.commit_all(&["a1", "b1", "a2", "b2", "a3", "c1"]).await;
     let all = world.comes_to_park(6).await;
     let (mut pages, mut after) = (Vec::new(), None);

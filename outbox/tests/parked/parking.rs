@@ -13,7 +13,7 @@ use crate::world::{LEASE, PATIENCE, Picky, Refuses, Running, TOPIC, World, until
 async fn what_arrives<DB: TestEngine + OutboxSql>(policy: OnRefusal, database: TestDatabase<DB>) -> [Vec<String>; 3] {
     let world = World::new(database).await;
     let sink = Picky::new(Refuses::Beforehand, &["a2"]);
-    let relay = world.relay_with(&sink, policy, 200, 100_000);
+    let relay = world.relay_with(&sink, policy, 200, 10_000);
     world.commit_all(&["a1", "b1", "a2"]).await;
     until("it has come to the bad event", || relay.stats.parked() > 0 || relay.task.is_finished()).await;
     world.commit_all(&["b2", "a3", "c1"]).await;
@@ -74,7 +74,7 @@ pub(crate) async fn b7_event_refused_among_others_is_parked_alone_with_its_key<D
         world.outbox.append(&mut tx, Event::new(TOPIC, &name[..1]).bytes(name)).await.unwrap();
     }
     tx.commit().await.unwrap();
-    let relay = world.relay_with(&sink, OnRefusal::BlockKey, 4, 100_000);
+    let relay = world.relay_with(&sink, OnRefusal::BlockKey, 4, 10_000);
     until("every innocent arrives", || {
         ["b", "c", "d"].map(|key| sink.of_key(key).len()) == [2, 1, 1] && !sink.of_key("a").is_empty()
     })

@@ -177,7 +177,7 @@ impl<DB: TestEngine + OutboxSql> World<DB> {
     }
 
     pub(crate) fn relay(&self, sink: &Picky) -> Running {
-        self.relay_with(sink, OnRefusal::BlockKey, 200, 100_000)
+        self.relay_with(sink, OnRefusal::BlockKey, 200, 10_000)
     }
 
     pub(crate) fn relay_with(&self, sink: &Picky, policy: OnRefusal, page: u32, keys_in_memory: u32) -> Running {
