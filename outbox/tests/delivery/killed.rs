@@ -52,6 +52,8 @@ async fn relay_to_be_killed() {
     match url.split(':').next() {
         #[cfg(feature = "sqlite")]
         Some("sqlite") => run(&leastlock_testkit::database::Sqlite::connect(&url).await, in_flight).await,
+        #[cfg(feature = "mysql")]
+        Some("mysql") => run(&leastlock_testkit::database::MySql::connect(&url).await, in_flight).await,
         #[cfg(feature = "postgres")]
         Some("postgres") => run(&leastlock_testkit::database::Postgres::connect(&url).await, in_flight).await,
         #[cfg(feature = "mysql")]
