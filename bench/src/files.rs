@@ -132,7 +132,9 @@ mod tests {
     #[test]
     fn every_figure_of_every_round_is_a_line() {
         let folder = tempfile::tempdir().unwrap();
-        write(&Report { comparisons: Vec::new(), sheets: vec![sheet()], ..report() }, folder.path()).unwrap();
+        let mut report = report();
+        report.sheets.push(sheet());
+        write(&report, folder.path()).unwrap();
         let csv = fs::read_to_string(folder.path().join("example.csv")).unwrap();
         assert_eq!(csv.lines().count(), 1 + 2 * 2 * 3 * 2);
         for line in ["example,SQLite 3,drain,1 KB,relay,2,events/s,3000.0", "example,SQLite 3,drain,1 KB,loop,1,CPU s,"]

@@ -60,7 +60,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
-    Measure(Scenario),
+    Measure(Box<Scenario>),
     /// What `outbox` starts in processes of their own.
     #[command(hide = true)]
     OutboxChild(outbox::ChildOptions),

@@ -206,7 +206,9 @@ mod tests {
     #[test]
     fn plot_of_sheets_names_every_figure_and_line() {
         let folder = tempfile::tempdir().unwrap();
-        write(&Report { sheets: vec![sheet()], ..report() }, folder.path()).unwrap();
+        let mut report = report();
+        report.sheets.push(sheet());
+        write(&report, folder.path()).unwrap();
         let svg = std::fs::read_to_string(folder.path().join("example.svg")).unwrap();
         for name in ["drain: events/s, SQLite 3", "drain: CPU s, SQLite 3", "1 KB, relay", "200 B, loop"] {
             assert!(svg.contains(name), "{name}");

@@ -29,7 +29,8 @@ impl OwnBroker {
         broker.up()?;
         let lines = broker.services(&["env"])?;
         let address = lines.lines().find_map(|line| line.strip_prefix(ADDRESS));
-        broker.address = address.context("scripts/services does not say where the broker is")?.to_owned();
+        let address = address.context("scripts/services does not say where the broker is")?;
+        address.clone_into(&mut broker.address);
         Ok(broker)
     }
 

@@ -17,7 +17,7 @@ use crate::options::OutboxOptions;
 /// What a child says once it is about to publish.
 const READY: &str = "publishing";
 /// How long a child may take to begin or to end.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// What a child is told. It publishes until its standard input ends.
 #[derive(Debug, Clone, Args)]

@@ -39,7 +39,7 @@ const WAYS: [Way; 3] = [Way::Loop, Way::Relay, Way::RelayWoken];
 /// Before anything counts.
 const WARM: Duration = Duration::from_secs(1);
 /// After the last commit everything has to arrive within so long.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// Rates are tried from here on, each so many times the last, for so long each.
 const FIRST_RATE: f64 = 1000.0;
@@ -78,9 +78,9 @@ pub(super) fn setting(rate: f64, condition: Condition) -> String {
 
 /// How many turns, and how long about.
 pub(super) fn turns<DB: OutboxEngine>(options: &OutboxOptions) -> (u64, Duration) {
-    let rates = 1 + u32::from(options.searches_rate());
-    let a_round = options.running(&WAYS).len() as u32 * Condition::on::<DB>().len() as u32 * rates;
-    let turns = a_round * options.common.rounds;
+    let rates = if options.searches_rate() { 2 } else { 1 };
+    let a_round = options.running(&WAYS).len() * Condition::on::<DB>().len() * rates;
+    let turns = u32::try_from(a_round).unwrap_or(u32::MAX).saturating_mul(options.common.rounds);
     let search = if options.searches_rate() { Duration::from_mins(1) } else { Duration::ZERO };
     (u64::from(turns), (options.common.seconds + WARM + WARM).saturating_mul(turns) + search)
 }
@@ -113,10 +113,10 @@ pub(super) async fn measure<DB: OutboxEngine>(
                 for way in options.running(&WAYS) {
                     let pace = Pace { rate, warm: WARM, counted: options.common.seconds };
                     let turn = Turn { site, pace, bytes, settings: Settings::of(options), way, condition };
-                    let place = || format!("{PART}, {setting}, {}", way.name());
-                    let mut done = turn.run().await.with_context(place)?;
+                    let what = format!("{PART}, {setting}, {}", way.name());
+                    let mut done = turn.run().await.with_context(|| what.clone())?;
                     let figures = done.figures()?;
-                    progress.turn_ended(&format!("{}: p50 {:.1} ms, p99 {:.1} ms", place(), figures[0], figures[1]));
+                    progress.turn_ended(&format!("{}: p50 {:.1} ms, p99 {:.1} ms", what, figures[0], figures[1]));
                     sheets[0].note(&setting, way.name(), figures);
                 }
             }
