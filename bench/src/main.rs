@@ -142,7 +142,7 @@ async fn measure(scenario: &Scenario) -> anyhow::Result<Report> {
         (Scenario::Idempotency(options), Engine::MySql) => idempotency::run::<MySql>(options).await,
         (Scenario::Idempotency(options), _) => idempotency::run::<Postgres>(options).await,
         (Scenario::Outbox(options), Engine::Sqlite) => outbox::run::<Sqlite>(options).await,
-        (Scenario::Outbox(_), Engine::MySql) => bail!("`outbox` runs on PostgreSQL and SQLite"),
+        (Scenario::Outbox(options), Engine::MySql) => outbox::run::<MySql>(options).await,
         (Scenario::Outbox(options), _) => outbox::run::<Postgres>(options).await,
     }
 }

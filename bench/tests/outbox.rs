@@ -33,6 +33,12 @@ fn every_part_runs_on_postgres() {
 }
 
 #[test]
+fn every_part_runs_on_mysql() {
+    let url = std::env::var("LEASTLOCK_MYSQL_URL").unwrap();
+    runs(&["--database", &url], &["| 3000 events of 100 B | relay", "| 50 tx/s, open transaction here | relay"]);
+}
+
+#[test]
 fn every_part_runs_on_sqlite() {
     runs(
         &["--sqlite"],

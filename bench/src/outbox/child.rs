@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use leastlock_testkit::database::{Postgres, Sqlite};
+use leastlock_testkit::database::{MySql, Postgres, Sqlite};
 use leastlock_testkit::process::{Child, hear, speak};
 use tokio_util::sync::CancellationToken;
 
@@ -85,10 +85,10 @@ pub(crate) async fn run(options: &ChildOptions) -> anyhow::Result<()> {
         while hear().is_some() {}
         ended.cancel();
     });
-    if options.url.starts_with("sqlite:") {
-        publish::<Sqlite>(options, shutdown).await
-    } else {
-        publish::<Postgres>(options, shutdown).await
+    match options.url.split(':').next() {
+        Some("sqlite") => publish::<Sqlite>(options, shutdown).await,
+        Some("mysql") => publish::<MySql>(options, shutdown).await,
+        _ => publish::<Postgres>(options, shutdown).await,
     }
 }
 

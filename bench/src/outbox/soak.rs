@@ -80,7 +80,7 @@ pub(super) async fn measure<DB: OutboxEngine>(
     writing.await.context("a writer panicked")??;
     tokio::task::block_in_place(|| chaos.all_up())?;
     let seconds = started.elapsed().as_secs_f64();
-    let committed = u64::try_from(site.database.int(writers::COMMITTED).await)?;
+    let committed = u64::try_from(site.database.int(writers::committed::<DB>()).await)?;
     let deadline = Instant::now() + LIMIT;
     while look().arrivals.distinct < committed && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(20)).await;

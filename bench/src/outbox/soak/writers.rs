@@ -21,7 +21,11 @@ const MOVES: u64 = 1 << 20;
 pub(super) const NUMBERS: u64 = KEYS * MOVES;
 const WRITERS: u32 = 8;
 const BYTES: usize = 200;
-pub(super) const COMMITTED: &str = "SELECT CAST(sum(moves) AS bigint) FROM item";
+
+/// How many events were committed.
+pub(super) const fn committed<DB: OutboxEngine>() -> &'static str {
+    sql::<DB>("SELECT CAST(sum(moves) AS bigint) FROM item", "SELECT CAST(sum(moves) AS signed) FROM item")
+}
 
 /// A row for each key.
 pub(super) async fn prepare<DB: OutboxEngine>(site: &Site<DB>) {
