@@ -42,7 +42,7 @@ pub(crate) async fn b1_b2_b3_b14_hold_under_random_transactions(database: TestDa
     }
     // Pages of a few events and of many: windows that are paged, and windows that are not.
     let product = Reading::unhurried(&database.pool, [1, 5, 200][rng.usize(..3)]);
-    let (by_id, by_xid) = (by_id_cursor(&database.pool), by_xid_order(&database.pool));
+    let (by_cursor, by_xid) = (by_id_cursor(&database.pool), by_xid_order(&database.pool));
     let by_horizon = by_visible_horizon(&database.pool);
 
     // One that writes from before all others until they have ended.
@@ -80,8 +80,11 @@ pub(crate) async fn b1_b2_b3_b14_hold_under_random_transactions(database: TestDa
     let received = product.received();
     assert_eq!((received.inverted, received.doubled), (vec![], vec![]), "in the order of commits, and once");
     assert!(!by_xid.received().inverted.is_empty(), "the double must be seen to turn events round: order by xid");
-    assert!(!by_id.comes_to(DOUBLES_CHANCE, |values| Received::of(values).has_all(&committed)).await);
-    assert!(!by_id.received().missing(&committed).is_empty(), "the double must be seen to lose events: id > cursor");
+    assert!(!by_cursor.comes_to(DOUBLES_CHANCE, |values| Received::of(values).has_all(&committed)).await);
+    assert!(
+        !by_cursor.received().missing(&committed).is_empty(),
+        "the double must be seen to lose events: id > cursor"
+    );
 }
 
 /// The ways to take a key's turn before an event of it is appended. Each key has one: they do not exclude each other.
@@ -134,18 +137,16 @@ impl Writer {
             for key in self.keys() {
                 let mut savepoint = tx.begin().await.unwrap();
                 self.move_item(&mut savepoint, key).await;
-                if self.rng.u8(..5) == 0 {
-                    savepoint.rollback().await.unwrap()
-                } else {
-                    savepoint.commit().await.unwrap()
-                }
+                let is_lost = self.rng.u8(..5) == 0;
+                if is_lost { savepoint.rollback().await } else { savepoint.commit().await }.unwrap();
             }
             match self.rng.u8(..40) {
                 0 => self.pause(200_000).await,
                 1..10 => self.pause(5_000).await,
                 _ => {}
             }
-            if self.rng.u8(..6) == 0 { tx.rollback().await.unwrap() } else { tx.commit().await.unwrap() }
+            let is_lost = self.rng.u8(..6) == 0;
+            if is_lost { tx.rollback().await } else { tx.commit().await }.unwrap();
         }
     }
 

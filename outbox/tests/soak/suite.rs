@@ -16,7 +16,7 @@ use crate::relays::Reader;
 use crate::writers;
 
 /// How long what must come is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How long what a double withholds is waited for; only the double's proof depends on it.
 const DOUBLES_CHANCE: Duration = Duration::from_secs(4);
 const RELAYS: usize = 4;
@@ -95,7 +95,9 @@ impl Scenario {
             let (goes_on, stays): (Vec<_>, Vec<_>) =
                 stopped.into_iter().partition(|(_, until)| *until < Instant::now());
             stopped = stays;
-            goes_on.iter().for_each(|(number, _)| readers[*number].resume());
+            for (number, _) in &goes_on {
+                readers[*number].resume();
+            }
             let number = rng.usize(..RELAYS);
             if stopped.iter().any(|(other, _)| *other == number) || rng.bool() {
                 // Stopped or not.
@@ -107,7 +109,9 @@ impl Scenario {
                 stopped.push((number, Instant::now() + Duration::from_millis(rng.u64(..3_000))));
             }
         }
-        stopped.iter().for_each(|(number, _)| readers[*number].resume());
+        for (number, _) in &stopped {
+            readers[*number].resume();
+        }
         stop.cancel();
         while let Some(writer) = writing.join_next().await {
             writer.expect("no panic");
