@@ -83,7 +83,7 @@ impl EventId {
 
     /// The id in its sixteen bytes.
     #[cfg(feature = "postgres")]
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, uuid::Error> {
+    pub(crate) fn from_slice(bytes: &[u8]) -> Result<Self, uuid::Error> {
         Uuid::from_slice(bytes).map(Self)
     }
 

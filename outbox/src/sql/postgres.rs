@@ -186,7 +186,7 @@ fn by_shard(rows: &[Row<Postgres>], first: usize, cursors: &[&Cursor]) -> Result
         current = Some((shard, place));
         let id = row.int(first + 1).map_err(database)?;
         let malformed = |error: uuid::Error| Error::Malformed { shard, id, reason: error.to_string() };
-        let event_id = EventId::from_bytes(&row.bytes(first + 2).map_err(database)?).map_err(malformed)?;
+        let event_id = EventId::from_slice(&row.bytes(first + 2).map_err(database)?).map_err(malformed)?;
         events[place].push(LoggedEvent::with_id(row, shard, first + 1, id, event_id)?);
     }
     for events in &mut events {
