@@ -104,7 +104,7 @@ pub(crate) struct Outgoing {
 /// Why the relay ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
-    pub(crate) event: LoggedEvent,
+    pub(crate) event: Box<LoggedEvent>,
     pub(crate) reason: String,
 }
 

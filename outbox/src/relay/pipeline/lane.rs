@@ -217,7 +217,7 @@ impl Lane {
                     self.advance(progress, now);
                 }
                 Err(Err((index, reason))) if sent == 0 => {
-                    return Err(Stop { event: page.events[index].clone(), reason });
+                    return Err(Stop { event: Box::new(page.events[index].clone()), reason });
                 }
                 _ => {}
             }

@@ -112,9 +112,8 @@ impl World {
     fn page(&self, from: &ReadFrom) -> Page {
         let (shard, last) = (from.cursor.shard, from.cursor.position.last_id);
         let ids = 1..=EVENTS;
-        let events = ids.filter(|id| match self.positions {
-            true => *id > last,
-            false => self.left.contains(&(shard, *id)) && !from.unnoted.contains(id),
+        let events = ids.filter(|id| {
+            if self.positions { *id > last } else { self.left.contains(&(shard, *id)) && !from.unnoted.contains(id) }
         });
         Page::of_cursor(&from.cursor, events.take(PAGE).map(|id| event(shard, id)).collect())
     }
@@ -160,7 +159,7 @@ impl World {
         let lost_track = matches!(outcome, Err(SendError::Unknown { .. }));
         self.pipeline.report(Report { lane, first, count: 1, outcome }, &mut self.gate, Instant::now());
         // What was sent for a lane that is no more says nothing.
-        assert!(!self.pipeline.lost_track().is_some() || lost_track);
+        assert!(self.pipeline.lost_track().is_none() || lost_track);
         if self.pipeline.lost_track().is_some() {
             self.rewind();
         }
@@ -206,9 +205,10 @@ impl World {
                 self.blocked.insert((shard, park.queue()));
             }
             self.gate.noted(shard, note.parked.iter().map(|park| park.event.id));
-            let settled: Vec<i64> = match self.positions {
-                true => (self.position[&shard] + 1..=note.cursor.position.last_id).collect(),
-                false => note.published.clone(),
+            let settled: Vec<i64> = if self.positions {
+                (self.position[&shard] + 1..=note.cursor.position.last_id).collect()
+            } else {
+                note.published.clone()
             };
             for id in settled {
                 let landed = self.landed.get(&shard).is_some_and(|landed| landed.contains(&id));
@@ -218,7 +218,9 @@ impl World {
             self.position.insert(shard, note.cursor.position.last_id);
         }
         let (_, lost) = self.pipeline.noted(&own);
-        lost.into_iter().for_each(|shard| self.own(shard));
+        for shard in lost {
+            self.own(shard);
+        }
     }
 
     fn run(&mut self, op: &Op) {
@@ -226,9 +228,9 @@ impl World {
         match op {
             Op::Read => drop(self.read()),
             Op::HandOver => drop(self.hand_over()),
-            Op::Publish(which) => self.answer_one(which, published),
-            Op::RefuseInnocent(which) => self.answer_one(which, innocent),
-            Op::LoseTrack(which) => self.answer_one(which, Err(SendError::Unknown { reason: "lost".into() })),
+            Op::Publish(which) => self.answer_one(*which, published),
+            Op::RefuseInnocent(which) => self.answer_one(*which, innocent),
+            Op::LoseTrack(which) => self.answer_one(*which, Err(SendError::Unknown { reason: "lost".into() })),
             Op::Note => self.note(),
             Op::NoteTaken => self.note_taken(),
             Op::NoteUnanswered => {
@@ -253,7 +255,7 @@ impl World {
         assert!(self.pipeline.lanes.iter().all(|lane| lane.ahead() < LIMITS.ahead + PAGE as u64));
     }
 
-    fn answer_one(&mut self, which: &prop::sample::Index, outcome: Result<(), SendError>) {
+    fn answer_one(&mut self, which: prop::sample::Index, outcome: Result<(), SendError>) {
         if !self.reports_for.is_empty() {
             self.answer(which.index(self.reports_for.len()), outcome);
         }
@@ -311,7 +313,9 @@ proptest! {
         poison in prop::collection::btree_set((0..SHARDS, 1..=EVENTS), 0..4),
     ) {
         let mut world = World::new(positions, poison.clone());
-        ops.iter().for_each(|op| world.run(op));
+        for op in &ops {
+            world.run(op);
+        }
         world.settle();
         prop_assert!(world.left.is_empty(), "left behind: {:?}", world.left);
         for shard in 0..SHARDS {

@@ -62,6 +62,8 @@ mod tests {
     #[test]
     fn lengths_take_seven_bits_a_byte_one_of_them_for_the_sign() {
         let cases = [(0, 1), (63, 1), (64, 2), (8_191, 2), (8_192, 3), (1_048_575, 3), (1_048_576, 4)];
-        cases.into_iter().for_each(|(length, bytes)| assert_eq!(varint(length), bytes, "{length}"));
+        for (length, bytes) in cases {
+            assert_eq!(varint(length), bytes, "{length}");
+        }
     }
 }

@@ -155,7 +155,7 @@ impl Topics {
             match self.config.create() {
                 Ok(made) => *client = Some(Arc::new(made)),
                 Err(error) => {
-                    tracing::warn!(%error, "topics cannot be asked for, so nothing is checked before it is sent")
+                    tracing::warn!(%error, "topics cannot be asked for, so nothing is checked before it is sent");
                 }
             }
         }

@@ -242,7 +242,7 @@ mod tests {
     use crate::sink::kafka::KafkaSink;
     use crate::sink::{LoggedEvent, Report, Reports, Sink};
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const PATIENCE: Duration = Duration::from_mins(1);
 
     fn event(topic: &str, id: i64, value: &[u8]) -> LoggedEvent {
         LoggedEvent {

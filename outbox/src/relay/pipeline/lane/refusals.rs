@@ -29,7 +29,7 @@ impl Lane {
         match gate.fate(&event, Some(reason)) {
             // Its fate is to be sent: it is, alone again.
             Fate::Send => {}
-            Fate::Stop(reason) => return Err(Stop { event, reason }),
+            Fate::Stop(reason) => return Err(Stop { event: Box::new(event), reason }),
             Fate::Park(cause) => self.park_refused(number, cause, progress, now),
         }
         Ok(())
@@ -56,7 +56,7 @@ impl Lane {
                     return Ok(Some(Outgoing { lane: self.id, first: number, page, range: index..index + 1 }));
                 }
                 Fate::Park(cause) => self.park_refused(number, cause, progress, now),
-                Fate::Stop(reason) => return Err(Stop { event: page.events[index].clone(), reason }),
+                Fate::Stop(reason) => return Err(Stop { event: Box::new(page.events[index].clone()), reason }),
             }
         }
         Ok(None)
