@@ -15,7 +15,7 @@ use crate::service::shop::Notice;
 /// A sink that is chosen when the service starts.
 #[derive(Debug)]
 pub(crate) enum Notices {
-    Kafka(KafkaSink),
+    Kafka(Box<KafkaSink>),
     File(Lines),
     Memory(MemorySink),
 }
@@ -38,7 +38,7 @@ impl Notices {
             let mut producer = ClientConfig::new();
             producer.set("bootstrap.servers", brokers);
             let sink = KafkaSink::new(producer).map_err(|error| Ended::refused("the relay's sink", &error))?;
-            return Ok(Self::Kafka(sink));
+            return Ok(Self::Kafka(Box::new(sink)));
         }
         let Some(path) = &args.events else { return Ok(Self::Memory(MemorySink::default())) };
         let file = OpenOptions::new().create(true).append(true).open(path);
