@@ -120,7 +120,7 @@ pub struct Event {
     pub(crate) value: Option<Vec<u8>>,
     pub(crate) headers: Headers,
     pub(crate) partition: Option<i32>,
-    is_json: bool,
+    pub(crate) is_json: bool,
 }
 
 impl Event {

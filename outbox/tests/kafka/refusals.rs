@@ -1,7 +1,7 @@
 //! Events that can never be sent, on the real broker.
 
 use leastlock_outbox::{Error, Event, MIGRATIONS, OnRefusal, Outbox, OutboxSql, Relay};
-use leastlock_testkit::broker::Broker;
+use leastlock_testkit::broker::{Broker, Record};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
@@ -130,7 +130,7 @@ pub(crate) async fn b7_event_refused_among_others_is_told_from_the_innocent<DB: 
     assert!(matches!(stopped, Err(Error::Refused { .. })), "{stopped:?}");
     assert_eq!(stats.published(), 21, "everything before it is published and noted");
     let landed = broker.read_all(&topic, PATIENCE).await;
-    let mut landed: Vec<&str> = landed.iter().map(|record| record.value_text()).collect();
+    let mut landed: Vec<&str> = landed.iter().map(Record::value_text).collect();
     assert!(landed.iter().all(|value| value.len() < 100));
     // In order, whoever was in the batch of the large one.
     landed.retain(|value| value.parse().is_ok_and(|number: usize| number < 20));
