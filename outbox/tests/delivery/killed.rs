@@ -56,8 +56,6 @@ async fn relay_to_be_killed() {
         Some("mysql") => run(&leastlock_testkit::database::MySql::connect(&url).await, in_flight).await,
         #[cfg(feature = "postgres")]
         Some("postgres") => run(&leastlock_testkit::database::Postgres::connect(&url).await, in_flight).await,
-        #[cfg(feature = "mysql")]
-        Some("mysql") => run(&leastlock_testkit::database::MySql::connect(&url).await, in_flight).await,
         _ => panic!("an engine that this build has not: {url}"),
     }
 }
