@@ -74,8 +74,9 @@ pub enum Rebased {
 /// **`SQLite`.** Needed when the log was replaced by an older one while the cursor stayed. Everything that is in the log is
 /// published, again where it had been. A whole file restored from a backup needs nothing: its cursor is as old as its log.
 ///
-/// A physical backup, a point-in-time recovery and a standby that is promoted need nothing either: their cursor is as old as their log.
-/// What was published and is not there any more cannot be told from it.
+/// A physical backup, a point-in-time recovery and a standby that is promoted need nothing either: their cursor is as old as their log,
+/// and a relay that runs meanwhile takes its positions from the table anew once the connection that it reads on is lost. What was
+/// published and is not there any more cannot be told from it.
 ///
 /// # Errors
 /// [`Error::Database`]; when a transaction that has appended stays open for 30 s, as the class of a lock time-out.

@@ -24,6 +24,8 @@ use crate::sql::OutboxSql;
 ///   however late a transaction commits. It may run at the same time as a note.
 /// - [`note`](Self::note) moves nothing of a shard whose epoch is not the note's: it answers the shards that still are the
 ///   caller's. All notes of a call are one transaction.
+/// - A position that a read answered holds for the server that it was read from. After a read that failed, positions are taken from
+///   the next claim.
 /// - No method holds a transaction or a lock once it has answered, or its future was dropped and the database has noticed.
 ///
 /// # Cancel safety
@@ -105,6 +107,13 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
     }
 
     async fn claim(&self, owner: &str, held: &[i64], most: i64, lease_ms: i64) -> Result<Vec<Cursor>, Error> {
+        // Before the positions are taken from the table: if the server is another one by the first read, this connection is lost. Where
+        // a read is under way there is one.
+        if let (Ok(mut kept), true) = (self.reader.try_lock(), DB::READER.is_some())
+            && kept.is_none()
+        {
+            *kept = Some(Lent::reader(&self.pool).await?);
+        }
         let mut connection = Lent::from(&self.pool).await?;
         let claimed = DB::claim(&mut connection, owner, held, most, lease_ms).await.map_err(Error::database::<DB>)?;
         connection.give_back();

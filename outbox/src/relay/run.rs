@@ -40,6 +40,8 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
     claiming: Slot<'a, Result<Look, Error>>,
     giving_up: Slot<'a, Result<(), Error>>,
     reading: Slot<'a, Result<Vec<Page>, Error>>,
+    /// Whether what is being read is read from places that are void now.
+    is_read_void: bool,
     handing_over: Slot<'a, Handed>,
     noting: Slot<'a, Result<Vec<i64>, Error>>,
     /// The ids of the events that the note under way parks, by shard.
@@ -87,6 +89,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             claiming: Slot::empty(),
             giving_up: Slot::empty(),
             reading: Slot::empty(),
+            is_read_void: false,
             handing_over: Slot::empty(),
             noting: Slot::empty(),
             parking: Vec::new(),
@@ -281,6 +284,8 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     /// Owns nothing any more, as far as this relay knows. Other owners may publish from here on; this one may claim again.
     fn let_go(&mut self) {
         self.abandon();
+        self.reading.clear();
+        self.is_read_void = false;
         self.noting.clear();
         self.parking.clear();
         self.claiming.clear();
@@ -294,8 +299,8 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     /// Forgets what is in flight: it is read and sent again.
     fn abandon(&mut self) {
         self.handing_over.clear();
-        // What it answers was read from places that are void now.
-        self.reading.clear();
+        // It is not cut off: positions hold only as long as the connection that they were read on.
+        self.is_read_void = !self.reading.is_empty();
         self.resuming.clear();
         self.relay.sink.abandon();
         self.pipeline.rewind(&mut self.gate);

@@ -55,17 +55,81 @@ pub(crate) async fn b11_log_restored_without_its_cursor_is_refused_and_rebased<D
 }
 
 #[cfg(feature = "postgres")]
-pub(crate) use postgres::b11_dump_in_a_new_cluster_is_refused_and_rebased;
+pub(crate) use postgres::{
+    b11_dump_in_a_new_cluster_is_refused_and_rebased, b11_server_that_crashes_under_a_relay_loses_no_event,
+};
 
 #[cfg(feature = "postgres")]
 mod postgres {
-    use leastlock_outbox::Outbox;
+    use std::time::Duration;
+
+    use leastlock_outbox::{Event, MIGRATIONS, Outbox};
     use leastlock_testkit::cluster::PostgresCluster;
     use sqlx::{PgPool, Postgres};
 
     use super::*;
 
     const PUBLISHED: usize = 20;
+
+    /// A relay has read past transaction ids of which the server, after its crash, knows nothing and which it gives again. A standby
+    /// that was promoted looks the same.
+    pub(crate) async fn b11_server_that_crashes_under_a_relay_loses_no_event(_database: TestDatabase<Postgres>) {
+        for crowded in [true, false] {
+            let mut cluster = PostgresCluster::start_with(&["wal_writer_delay=10s", "synchronous_commit=off"]).await;
+            let pool = PgPool::connect(&cluster.url).await.unwrap();
+            MIGRATIONS.run(&pool).await.unwrap();
+            let outbox = Outbox::open(&pool).await.unwrap();
+            let sink = Recorder::new();
+            // It holds its shards all the time.
+            let relay = Running::with(&pool, &sink, |relay| relay.lease(Duration::from_mins(2)));
+            commit(&outbox, &pool, "k", "before").await;
+            sink.comes_to(1).await;
+            let unnoted = "SELECT count(*) FROM leastlock_outbox AS o JOIN leastlock_outbox_shard AS s USING (shard) \
+                           WHERE NOT pg_visible_in_snapshot(o.xid, s.done)";
+            until("it is noted", async || int(&pool, unnoted).await == 0).await;
+            sqlx::query("CHECKPOINT").execute(&pool).await.unwrap();
+
+            let lost = use_ids(&pool, 300).await;
+            let read = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_current_snapshot() AS snapshot%' \
+                        AND pid <> pg_backend_pid() AND state = 'idle' AND query_start > to_timestamp($1::double precision)";
+            let used = sqlx::query_scalar::<_, f64>("SELECT extract(epoch FROM clock_timestamp())::double precision").fetch_one(&pool).await.unwrap();
+            until("the relay has read past them", async || {
+                sqlx::query_scalar::<_, i64>(read).bind(used).fetch_one(&pool).await.unwrap() > 0
+            })
+            .await;
+            cluster.crash().await;
+
+            let other = PgPool::connect(&cluster.url).await.unwrap();
+            let mut tx = other.begin().await.unwrap();
+            outbox.append(&mut tx, Event::new("moves", "k").bytes("after")).await.unwrap();
+            let id: i64 = sqlx::query_scalar("SELECT pg_current_xact_id()::text::bigint").fetch_one(&mut *tx).await.unwrap();
+            assert!(id <= lost, "the crash must be seen to set the ids back: {id}, {lost}");
+            tx.commit().await.unwrap();
+            if crowded {
+                // Others use up the rest before the relay is back.
+                use_ids(&other, 600).await;
+            }
+            sink.comes_to(2).await;
+            assert_eq!(sink.values(), ["before", "after"]);
+            relay.end().await;
+            pool.close().await;
+            other.close().await;
+        }
+    }
+
+    /// Uses transaction ids up, without any that is flushed; answers the last.
+    async fn use_ids(pool: &PgPool, count: usize) -> i64 {
+        let mut connection = pool.acquire().await.unwrap();
+        let mut last = 0;
+        for _ in 0..count {
+            last = int(&mut *connection, "SELECT pg_current_xact_id()::text::bigint").await;
+        }
+        last
+    }
+
+    async fn int<'a>(executor: impl sqlx::PgExecutor<'a>, sql: &'static str) -> i64 {
+        sqlx::query_scalar(sql).fetch_one(executor).await.unwrap()
+    }
 
     pub(crate) async fn b11_dump_in_a_new_cluster_is_refused_and_rebased(database: TestDatabase<Postgres>) {
         let (database, outbox) = tables(database).await;

@@ -17,9 +17,18 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
         };
         let pages = match pages {
             Ok(pages) => pages,
-            Err(error) => return self.fail(error),
+            Err(error) => {
+                // The next read is on another connection, perhaps to another server, or to this one after a crash: what was read so far
+                // may never have been there, and its ids and transaction ids are given again. Only the table's positions count.
+                self.let_go();
+                return self.fail(error);
+            }
         };
         let now = Instant::now();
+        if std::mem::take(&mut self.is_read_void) {
+            self.read_at = now;
+            return Ok(());
+        }
         if self.pipeline.read(pages, now) > 0 {
             (self.read_at, self.pause) = (now, POLL.0);
         } else {
