@@ -1,11 +1,13 @@
 //! More shards, while events are appended and published.
 
-use leastlock_core::{Statement, begin, commit};
-use sqlx::{PgPool, Postgres};
+use std::time::{Duration, Instant};
+
+use leastlock_core::{ErrorClass, Statement, begin, commit};
+use sqlx::{PgPool, Postgres, Transaction};
 
 use crate::error::Error;
 
-const LOCK_WAIT: &str = include_str!("../sql/postgres/lock_wait.sql");
+const LOCK_WAIT: &str = include_str!("../sql/postgres/raise_wait.sql");
 const LOCK: &str = include_str!("../sql/postgres/raise_lock.sql");
 const STATE: &str = include_str!("../sql/postgres/raise_state.sql");
 const UNCHECKED: &str = include_str!("../sql/postgres/unchecked_shards.sql");
@@ -14,6 +16,10 @@ const CHECKED: &str = include_str!("../sql/postgres/checked_shards.sql");
 
 /// The most shards: each costs a relay a little at every poll.
 const MOST_SHARDS: u16 = 1_024;
+/// How long it is tried to lock the log.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Between two attempts: appends and reads that stood behind one go on.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Gives the outbox of a PostgreSQL database more shards, so that more relays can share it; 16 are there at first.
 ///
@@ -26,21 +32,26 @@ const MOST_SHARDS: u16 = 1_024;
 /// back; run the transaction again, as after a deadlock. Whoever appends by other means has to count the shards anew: by the old numbers
 /// the table refuses its events (constraint `leastlock_outbox_active`), in every isolation level.
 ///
-/// Appends and reads of the log wait while it works, which takes milliseconds, and it waits up to 30 s for transactions that have
-/// appended; while it waits, so do new ones.
+/// Appends and reads of the log wait while it works, which takes milliseconds. It tries for 30 s to find a moment in which no open
+/// transaction has appended; an attempt keeps new appends and reads waiting for half a second at most, and a pause lets them go on.
 ///
 /// # Errors
 /// [`Error::CannotRaise`] when it would change nothing or break the order, with what to do. [`Error::Database`], with the class of a
 /// lock time-out when a transaction that has appended stays open for 30 s. Needs the right to alter the table.
 ///
 /// # Cancel safety
-/// One transaction: it is done whole or not at all.
+/// Each attempt is one transaction: it is done whole or not at all.
 pub async fn raise_shards(pool: &PgPool, shards: u16) -> Result<(), Error> {
     let database = Error::database::<Postgres>;
-    let mut tx = begin(pool).await.map_err(database)?;
-    for lock in [LOCK_WAIT, LOCK] {
-        Statement::new(lock).execute::<Postgres>(&mut tx).await.map_err(database)?;
-    }
+    let until = Instant::now() + LIMIT;
+    let mut tx = loop {
+        match locked(pool).await {
+            Err(Error::Database { class: ErrorClass::LockTimeout, .. }) if Instant::now() < until => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            locked => break locked?,
+        }
+    };
     let state = Statement::new(STATE).fetch_one::<Postgres>(&mut tx).await.map_err(database)?;
     let figure = |index| state.int(index).map_err(database);
     let (active, waiting, parked) = (figure(0)?, figure(1)?, figure(2)?);
@@ -64,4 +75,13 @@ pub async fn raise_shards(pool: &PgPool, shards: u16) -> Result<(), Error> {
     commit(tx).await.map_err(database)?;
     tracing::info!(shards, "the outbox was given more shards");
     Ok(())
+}
+
+/// A transaction that has locked the log.
+async fn locked(pool: &PgPool) -> Result<Transaction<'static, Postgres>, Error> {
+    let mut tx = begin(pool).await.map_err(Error::database::<Postgres>)?;
+    for lock in [LOCK_WAIT, LOCK] {
+        Statement::new(lock).execute::<Postgres>(&mut tx).await.map_err(Error::database::<Postgres>)?;
+    }
+    Ok(tx)
 }

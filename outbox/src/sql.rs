@@ -61,6 +61,15 @@ pub trait OutboxSql: ParkedSql + ShardsSql + KeyLockSql {
         lease_ms: i64,
     ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
 
+    /// Remembers, for shards held at an epoch, an id that has been drawn, where [`rebase`](crate::rebase) needs one. Fails rather than
+    /// waits for long.
+    fn see(
+        _connection: &mut Self::Connection,
+        _held: &[(i64, i64)],
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// Reads the next page of each shard, at most `limit` events each; a page for each place, in the same order.
     fn read(
         connection: &mut Self::Connection,

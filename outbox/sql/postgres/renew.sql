@@ -1,11 +1,9 @@
 -- Lock: the rows of the shards held, in the order of their numbers (as note.sql does, so that the two never deadlock), for
--- one statement. Isolation: READ COMMITTED: the epoch is judged on the row as it is once locked. Only what the relay knows
--- that it holds is renewed: a shard of its name that it lost sight of must expire. Nor is a lease that is over: another
--- relay may be about to take it. Beside it, an id that has been drawn by now, for `rebase`: what has a higher one may have been
--- appended after a restore.
+-- one statement; and no other table: whoever locks the log must not end leases. Isolation: READ COMMITTED: the epoch is judged on the
+-- row as it is once locked. Only what the relay knows that it holds is renewed: a shard of its name that it lost sight of must expire.
+-- Nor is a lease that is over: another relay may be about to take it.
 UPDATE leastlock_outbox_shard AS s
-SET lease_until = clock_timestamp() + $3::bigint * interval '1 millisecond',
-    seen_id = greatest(s.seen_id, (SELECT max(id) FROM leastlock_outbox AS o WHERE o.shard = s.shard))
+SET lease_until = clock_timestamp() + $3::bigint * interval '1 millisecond'
 FROM (
     SELECT o.shard
     FROM leastlock_outbox_shard AS o

@@ -50,6 +50,11 @@ pub trait Log: ParkedLog {
     /// Prolongs the lease of shards held at an epoch; answers the shards for which it did.
     fn renew(&self, held: &[(i64, i64)], lease_ms: i64) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
 
+    /// Remembers what a move to another cluster needs to know of shards held at an epoch. Nothing depends on it meanwhile.
+    fn see(&self, _held: &[(i64, i64)]) -> impl Future<Output = Result<(), Error>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// Frees shards held at an epoch, of which nothing is on its way.
     fn give_up(&self, held: &[(i64, i64)]) -> impl Future<Output = Result<(), Error>> + Send;
 
@@ -125,6 +130,13 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
         let renewed = DB::renew(&mut connection, held, lease_ms).await.map_err(Error::database::<DB>)?;
         connection.give_back();
         Ok(renewed)
+    }
+
+    async fn see(&self, held: &[(i64, i64)]) -> Result<(), Error> {
+        let mut connection = Lent::from(&self.pool).await?;
+        DB::see(&mut connection, held).await.map_err(Error::database::<DB>)?;
+        connection.give_back();
+        Ok(())
     }
 
     async fn give_up(&self, held: &[(i64, i64)]) -> Result<(), Error> {

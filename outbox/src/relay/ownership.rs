@@ -126,7 +126,10 @@ impl Ownership {
             loop {
                 tokio::time::sleep(pause).await;
                 pause = match within(self.lease / 6, "a renewal", self.renew(&*log)).await {
-                    Ok(()) => self.lease / 3,
+                    Ok(()) => {
+                        self.see(&*log).await;
+                        self.lease / 3
+                    }
                     Err(error) => {
                         tracing::warn!(%error, "the outbox shards' lease was not renewed");
                         self.lease / 12
@@ -135,6 +138,14 @@ impl Ownership {
             }
         };
         stop.run_until_cancelled(renewing).await;
+    }
+
+    /// What is only for a later move may fail, and takes too little time to cost a renewal.
+    async fn see(&self, log: &impl Log) {
+        let held: Vec<_> = self.held().iter().map(|held| (held.shard, held.epoch)).collect();
+        if let Err(error) = within(self.lease / 12, "a note of the ids drawn", log.see(&held)).await {
+            tracing::debug!(%error, "no id drawn by now was noted; the next renewal tries again");
+        }
     }
 
     /// Gives all shards back, so that another relay need not wait for the lease to end.

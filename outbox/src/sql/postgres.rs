@@ -16,6 +16,9 @@ mod shards;
 const APPEND_ALL: &str = include_str!("../../sql/postgres/append_all.sql");
 const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
 const RENEW: &str = include_str!("../../sql/postgres/renew.sql");
+const SEE: &str = include_str!("../../sql/postgres/see.sql");
+const BRIEF_WAIT: &str = include_str!("../../sql/postgres/brief_wait.sql");
+const PARK_LOCK: &str = include_str!("../../sql/postgres/park_lock.sql");
 const READ: &str = include_str!("../../sql/postgres/read.sql");
 const PAGE: &str = include_str!("../../sql/postgres/page.sql");
 const NOTE: &str = include_str!("../../sql/postgres/note.sql");
@@ -78,6 +81,14 @@ impl OutboxSql for Postgres {
         renew.fetch_all::<Self>(connection).await?.iter().map(|row| row.int(0)).collect()
     }
 
+    async fn see(connection: &mut Self::Connection, held: &[(i64, i64)]) -> Result<(), sqlx::Error> {
+        let (shards, epochs): (Vec<i64>, Vec<i64>) = held.iter().copied().unzip();
+        let mut tx = connection.begin().await?;
+        Statement::new(BRIEF_WAIT).execute::<Self>(&mut tx).await?;
+        Statement::new(SEE).bind(shards.as_slice()).bind(epochs.as_slice()).execute::<Self>(&mut tx).await?;
+        commit(tx).await
+    }
+
     async fn read(connection: &mut Self::Connection, from: &[ReadFrom], limit: i64) -> Result<Vec<Page>, Error> {
         let cursors = || from.iter().map(|from| &from.cursor);
         let (in_window, fresh): (Vec<_>, Vec<_>) = cursors().partition(|cursor| cursor.position.target.is_some());
@@ -98,6 +109,7 @@ impl OutboxSql for Postgres {
             return note_positions(connection, notes).await;
         }
         let mut tx = connection.begin_with(Self::BEGIN_WRITE).await?;
+        Statement::new(PARK_LOCK).execute::<Self>(&mut tx).await?;
         let own = note_positions(&mut tx, notes).await?;
         for note in notes.iter().filter(|note| !note.parked.is_empty() && own.contains(&note.cursor.shard)) {
             park(&mut tx, note.cursor.shard, &note.to_park()).await?;

@@ -59,6 +59,8 @@ leastlock_testkit::mount!(suite on postgres:
     large_backlog_is_estimated,
     doctor_sees_long_transactions_and_missing_autovacuum,
     raise_is_refused_where_it_would_break_something,
+    raise_that_waits_for_a_writer_stops_no_other,
+    leases_are_kept_while_the_log_is_locked,
 );
 
 // Nothing that was published is kept, and there is no cursor.

@@ -4,7 +4,7 @@ use leastlock_outbox::{Asked, Error, Event, Outbox, Parked, raise_shards};
 use leastlock_testkit::TestDatabase;
 use sqlx::{PgPool, Postgres};
 
-use crate::support::{BAD, Recorder, Running, commit, tables, until};
+use crate::support::{BAD, LEASE, Recorder, Running, commit, tables, until};
 
 const KEYS: usize = 40;
 const PARKED: &str = "SELECT count(*) FROM leastlock_outbox_parked";
@@ -141,4 +141,46 @@ pub(crate) async fn raise_is_refused_where_it_would_break_something(database: Te
     let refused = raise_shards(&database.pool, 32).await.unwrap_err();
     assert!(refused.to_string().contains("parked"), "{refused}");
     assert_eq!(database.int("SELECT count(*) FROM leastlock_outbox_shard").await, 16);
+}
+
+const RAISE_WAITS: &str = "SELECT count(*) FROM pg_locks WHERE relation = 'leastlock_outbox'::regclass \
+                           AND mode = 'AccessExclusiveLock' AND NOT granted";
+
+pub(crate) async fn raise_that_waits_for_a_writer_stops_no_other(database: TestDatabase<Postgres>) {
+    let (database, outbox) = tables(database).await;
+    let pool = database.pool.clone();
+    let mut open = pool.begin().await.unwrap();
+    outbox.append(&mut open, Event::new("moves", "k").bytes("open")).await.unwrap();
+    let raising = tokio::spawn(async move { raise_shards(&pool, 24).await });
+    for number in 0..3 {
+        until("the raise waits", async || database.int(RAISE_WAITS).await == 1).await;
+        commit(&outbox, &database.pool, "other", &number.to_string()).await;
+    }
+    assert!(!raising.is_finished());
+    open.commit().await.unwrap();
+    raising.await.unwrap().unwrap();
+    assert_eq!(database.int("SELECT count(*) FROM leastlock_outbox_shard WHERE NOT retired").await, 24);
+}
+
+/// Whoever changes the table may hold it longer than a lease.
+pub(crate) async fn leases_are_kept_while_the_log_is_locked(database: TestDatabase<Postgres>) {
+    let (database, outbox) = tables(database).await;
+    let sink = Recorder::new();
+    let relay = Running::with(&database.pool, &sink, |relay| relay.lease(2 * LEASE));
+    commit(&outbox, &database.pool, "k", "1").await;
+    sink.comes_to(1).await;
+    database.execute("CREATE TABLE began AS SELECT clock_timestamp() AS at").await;
+    let mut lock = database.pool.begin().await.unwrap();
+    sqlx::query("LOCK TABLE leastlock_outbox IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
+    let over = "SELECT count(*) FROM leastlock_outbox_shard WHERE lease_until <= clock_timestamp() OR owner IS NULL";
+    let long_since = "SELECT count(*) FROM began WHERE clock_timestamp() > at + interval '6 seconds'";
+    until("the lock lasts for two leases", async || {
+        assert_eq!(database.int(over).await, 0, "the log's lock must end no lease");
+        database.int(long_since).await == 1
+    })
+    .await;
+    lock.rollback().await.unwrap();
+    commit(&outbox, &database.pool, "k", "2").await;
+    until("it goes on", async || sink.values().contains(&"2".to_owned())).await;
+    relay.end().await;
 }
