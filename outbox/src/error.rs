@@ -119,6 +119,20 @@ pub enum Error {
         /// The system identifier of this cluster.
         here: u64,
     },
+    /// The log was moved without its sequence: new events get ids that older ones had, and look as if they were published.
+    #[error(
+        "the last id that the sequence {sequence} gave is {last}, but {seen} was given before the database was moved; run SELECT \
+         setval('{sequence}', {seen}), give each row appended since the move, whose ids are {last} or lower, a new id by \
+         nextval('{sequence}'), one by one in the order of their ids, then run `rebase` again"
+    )]
+    SequenceBehind {
+        /// The sequence.
+        sequence: String,
+        /// The last id that it gave; 0 if none.
+        last: i64,
+        /// The highest id that is known to have been given.
+        seen: i64,
+    },
     /// A request of an operator does not say by whom it comes or why, or says it at too great a length.
     #[error("say who asks (1 to 255 bytes) and why (1 to 4,000 bytes); both go to the audit")]
     Unaccounted,

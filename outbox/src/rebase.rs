@@ -10,6 +10,8 @@ use crate::sql::OutboxSql;
 pub trait RebaseSql: OutboxSql {
     /// What has to be locked, and how.
     const REBASE_LOCKS: &'static [&'static str];
+    /// One row, where ids come from a sequence: its name, the last that it gave, the highest that was seen.
+    const REBASE_SEQUENCE: Option<&'static str>;
     /// One row a shard: whether its cursor is of another database.
     const REBASE_NEEDED: &'static str;
     /// Makes what is not certainly published new, if that takes a statement of its own; changes one row an event.
@@ -25,6 +27,7 @@ impl RebaseSql for sqlx::Postgres {
         include_str!("../sql/postgres/rebase_lock.sql"),
         include_str!("../sql/postgres/unchecked_shards.sql"),
     ];
+    const REBASE_SEQUENCE: Option<&'static str> = Some(include_str!("../sql/postgres/rebase_sequence.sql"));
     const REBASE_NEEDED: &'static str = include_str!("../sql/postgres/rebase_needed.sql");
     const REBASE_UNPUBLISHED: Option<&'static str> = Some(include_str!("../sql/postgres/rebase_unpublished.sql"));
     const REBASE_REST: &'static [&'static str] = &[
@@ -38,6 +41,7 @@ impl RebaseSql for sqlx::Postgres {
 #[cfg(feature = "sqlite")]
 impl RebaseSql for sqlx::Sqlite {
     const REBASE_LOCKS: &'static [&'static str] = &[];
+    const REBASE_SEQUENCE: Option<&'static str> = None;
     const REBASE_NEEDED: &'static str = include_str!("../sql/sqlite/rebase_needed.sql");
     const REBASE_UNPUBLISHED: Option<&'static str> = None;
     const REBASE_REST: &'static [&'static str] =
@@ -68,8 +72,9 @@ pub enum Rebased {
 /// ahead of this cluster's.
 ///
 /// What the *other* database published after the dump was made is published again, if it is in this one; and what was appended there after
-/// that is not here at all. End the relays of the other database first. Restore the log with its sequence, as `pg_dump` does: new
-/// events must get higher ids than old ones.
+/// that is not here at all. End the relays of the other database first. New events must get higher ids than old ones: `pg_dump` brings
+/// the log's sequence along, and where something else copied the rows, such as logical replication, it has to be set before anything is
+/// appended. Where it was not this fails, since it cannot tell new events from published ones.
 ///
 /// **`SQLite`.** Needed when the log was replaced by an older one while the cursor stayed. Everything that is in the log is
 /// published, again where it had been. A whole file restored from a backup needs nothing: its cursor is as old as its log.
@@ -79,7 +84,7 @@ pub enum Rebased {
 /// published and is not there any more cannot be told from it.
 ///
 /// # Errors
-/// [`Error::Database`]; when a transaction that has appended stays open for 30 s, as the class of a lock time-out.
+/// [`Error::SequenceBehind`] where ids start again below those that were given, with what to do. [`Error::Database`]; when a transaction that has appended stays open for 30 s, as the class of a lock time-out.
 ///
 /// # Cancel safety
 /// One transaction: it is done whole or not at all.
@@ -96,6 +101,14 @@ pub async fn rebase<DB: RebaseSql>(pool: &Pool<DB>) -> Result<Rebased, Error> {
     }
     if !needed {
         return Ok(Rebased::NotNeeded);
+    }
+    if let Some(sequence) = DB::REBASE_SEQUENCE {
+        let row = Statement::new(sequence).fetch_one::<DB>(&mut tx).await.map_err(database)?;
+        let figure = |index| row.int(index).map_err(database);
+        let (sequence, last, seen) = (row.text(0).map_err(database)?, figure(1)?, figure(2)?);
+        if last < seen {
+            return Err(Error::SequenceBehind { sequence, last, seen });
+        }
     }
     let to_publish = match DB::REBASE_UNPUBLISHED {
         Some(unpublished) => Some(Statement::new(unpublished).execute::<DB>(&mut tx).await.map_err(database)?),

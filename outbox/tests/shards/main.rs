@@ -52,6 +52,7 @@ leastlock_testkit::mount!(suite on postgres:
     shard_is_not_handed_over_while_something_of_it_is_on_its_way,
     relay_that_ends_leaves_its_share_at_once,
     b11_dump_in_a_new_cluster_is_refused_and_rebased,
+    b11_log_moved_without_its_sequence_is_not_rebased,
     b11_server_that_crashes_under_a_relay_loses_no_event,
     raised_shards_keep_the_order_of_a_key,
     raised_shards_wait_for_what_is_parked,

@@ -166,15 +166,16 @@ pub(crate) async fn raise_that_waits_for_a_writer_stops_no_other(database: TestD
 pub(crate) async fn leases_are_kept_while_the_log_is_locked(database: TestDatabase<Postgres>) {
     let (database, outbox) = tables(database).await;
     let sink = Recorder::new();
-    let relay = Running::with(&database.pool, &sink, |relay| relay.lease(2 * LEASE));
+    let relay = Running::with(&database.pool, &sink, |relay| relay.lease(4 * LEASE));
     commit(&outbox, &database.pool, "k", "1").await;
     sink.comes_to(1).await;
     database.execute("CREATE TABLE began AS SELECT clock_timestamp() AS at").await;
     let mut lock = database.pool.begin().await.unwrap();
     sqlx::query("LOCK TABLE leastlock_outbox IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
-    let over = "SELECT count(*) FROM leastlock_outbox_shard WHERE lease_until <= clock_timestamp() OR owner IS NULL";
-    let long_since = "SELECT count(*) FROM began WHERE clock_timestamp() > at + interval '6 seconds'";
-    until("the lock lasts for two leases", async || {
+    let over = "SELECT count(*) FROM leastlock_outbox_shard \
+                WHERE owner IS NULL OR lease_until < clock_timestamp() + interval '1 second'";
+    let long_since = "SELECT count(*) FROM began WHERE clock_timestamp() > at + interval '7 seconds'";
+    until("the lock lasts longer than a lease", async || {
         assert_eq!(database.int(over).await, 0, "the log's lock must end no lease");
         database.int(long_since).await == 1
     })

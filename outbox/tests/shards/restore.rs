@@ -56,7 +56,8 @@ pub(crate) async fn b11_log_restored_without_its_cursor_is_refused_and_rebased<D
 
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::{
-    b11_dump_in_a_new_cluster_is_refused_and_rebased, b11_server_that_crashes_under_a_relay_loses_no_event,
+    b11_dump_in_a_new_cluster_is_refused_and_rebased, b11_log_moved_without_its_sequence_is_not_rebased,
+    b11_server_that_crashes_under_a_relay_loses_no_event,
 };
 
 #[cfg(feature = "postgres")]
@@ -167,6 +168,35 @@ mod postgres {
         relay.end().await;
         assert_eq!(sink.values(), ["left 1", "left 2", "left 3", "new 4", "new 5"]);
         pool.close().await;
+    }
+
+    /// Logical replication brings rows, and leaves the sequence where it was.
+    pub(crate) async fn b11_log_moved_without_its_sequence_is_not_rebased(database: TestDatabase<Postgres>) {
+        let (database, outbox) = tables(database).await;
+        database.execute("SELECT setval(pg_get_serial_sequence('leastlock_outbox', 'id'), 1000)").await;
+        let sink = Recorder::new();
+        let relay = Running::start(&database.pool, &sink);
+        commit(&outbox, &database.pool, "k", "old").await;
+        sink.comes_to(1).await;
+        let seen = "SELECT max(seen_id) FROM leastlock_outbox_shard";
+        until("a renewal has come", async || database.int(seen).await == 1001).await;
+        relay.end().await;
+        database.execute("UPDATE leastlock_outbox_shard SET system_id = 1, done = '9000000000:9000000000:'").await;
+        database.execute("DELETE FROM leastlock_outbox").await;
+        database.execute("SELECT setval(pg_get_serial_sequence('leastlock_outbox', 'id'), 1, false)").await;
+        commit(&outbox, &database.pool, "k", "new").await;
+        let refused = rebase(&database.pool).await;
+        assert!(matches!(refused, Err(Error::SequenceBehind { last: 1, seen: 1001, .. })), "{refused:?}");
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains("setval('public.leastlock_outbox_id_seq', 1001)"), "{said}");
+
+        database.execute("SELECT setval('public.leastlock_outbox_id_seq', 1001)").await;
+        database.execute("UPDATE leastlock_outbox SET id = nextval('public.leastlock_outbox_id_seq') WHERE id <= 1").await;
+        assert_eq!(rebase(&database.pool).await.unwrap(), Rebased::Done { to_publish: Some(1) });
+        let relay = Running::start(&database.pool, &sink);
+        sink.comes_to(2).await;
+        relay.end().await;
+        assert_eq!(sink.values(), ["old", "new"]);
     }
 
     /// The double: the cursor is set to the present. What had not been published never is.
