@@ -31,6 +31,8 @@ leastlock_testkit::mount!(
     b15_slot_is_moved_by_the_acknowledged_prefix_only,
     one_huge_transaction_is_paged,
     events_from_rust_and_from_plain_sql_are_the_same,
+    event_of_plain_sql_without_an_id_is_not_lost,
+    plain_sql_refuses_what_the_relay_cannot_read,
     events_that_would_be_lost_are_refused,
     crashed_relay_is_followed_by_another_at_once,
     b4_stopped_relay_is_followed_within_its_lease_and_only_repeats,

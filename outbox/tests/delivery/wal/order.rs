@@ -267,15 +267,52 @@ pub(crate) async fn events_from_rust_and_from_plain_sql_are_the_same(database: T
     assert_eq!((rust[1].key.clone(), rust[1].value.as_deref()), (None, Some(&[0x00, 0xff][..])));
     assert_eq!((rust[2].key.as_deref(), rust[2].value.clone()), (Some(&[0xfe, 0x00][..]), None));
     assert_eq!((rust[3].key.as_deref(), rust[3].value.as_deref()), (Some(&b""[..]), Some(&b""[..])));
+}
 
-    for wrong in [
-        "SELECT leastlock_wal_append(current_database()::text, 'stock moves', NULL, NULL)",
-        "SELECT leastlock_wal_append(current_database()::text, NULL, NULL, NULL)",
-        "SELECT leastlock_wal_append(current_database()::text, 'moves', NULL, NULL, '[]', -1)",
-        "SELECT leastlock_wal_append(current_database()::text, 'moves', NULL, NULL, '{}')",
-        "SELECT leastlock_wal_append('no_such_slot', 'moves', NULL, NULL)",
-    ] {
-        assert!(sqlx::query(wrong).execute(shop.pool()).await.is_err(), "{wrong}");
+/// A NULL for the id would make the whole content NULL, and such a message is not written at all.
+pub(crate) async fn event_of_plain_sql_without_an_id_is_not_lost(database: TestDatabase<Postgres>) {
+    let shop = Shop::open(database).await;
+    let append = "SELECT leastlock_wal_append(current_database()::text, 'moves', 'k', 'v', '[]', NULL, NULL)::text";
+    let id: Option<String> = sqlx::query_scalar(append).fetch_one(shop.pool()).await.unwrap();
+    let id = EventId::parse(&id.expect("an id")).unwrap();
+    let sink = MemorySink::default();
+    let relay = shop.outbox.relay(shop.pool(), sink.clone()).build().unwrap();
+    let running = tokio::spawn(relay.run(CancellationToken::new()));
+    let published = tokio::time::timeout(PATIENCE, sink.wait_for(1)).await.expect("it leaves");
+    running.abort();
+    assert_eq!((published[0].event_id, published[0].headers.len()), (id, 0));
+}
+
+/// One that cannot be read stops the whole outbox.
+pub(crate) async fn plain_sql_refuses_what_the_relay_cannot_read(database: TestDatabase<Postgres>) {
+    let shop = Shop::open(database).await;
+    let wrong = |arguments: &str| format!("SELECT leastlock_wal_append(current_database()::text, {arguments})");
+    let mut all = vec!["SELECT leastlock_wal_append('no_such_slot', 'moves', NULL, NULL)".to_owned()];
+    all.extend(
+        [
+            "'stock moves', NULL, NULL",
+            "E'moves\\n', NULL, NULL",
+            "NULL, NULL, NULL",
+            "'moves', NULL, NULL, '[]', -1",
+            "'moves', NULL, convert_to(repeat('x', 1000001), 'UTF8')",
+        ]
+        .map(wrong),
+    );
+    let headers = [
+        "{}",
+        "[1]",
+        "[[\"a\"]]",
+        "[[\"a\", 1]]",
+        "[[\"a\", {\"hex\": 10}]]",
+        "[[\"a\", {\"hex\": \"a\\n\"}]]",
+        "[[\"a\", {\"hex\": \"zz\"}]]",
+        "[[\"a\\u0000\", \"b\"]]",
+        "[[\"leastlock_event_id\", \"b\"]]",
+        "[[\"ce_specversion\", \"1.0\"], [\"ce_id\", \"mine\"]]",
+    ];
+    all.extend(headers.map(|headers| wrong(&format!("'moves', NULL, NULL, '{headers}'"))));
+    for wrong in all {
+        assert!(sqlx::query(sqlx::AssertSqlSafe(wrong.clone())).execute(shop.pool()).await.is_err(), "{wrong}");
     }
 }
 
