@@ -52,7 +52,7 @@ BEGIN
     FOR header IN SELECT element FROM jsonb_array_elements(stored) AS element LOOP
         IF jsonb_typeof(header) <> 'array' OR jsonb_array_length(header) <> 2 OR jsonb_typeof(header -> 0) <> 'string'
            OR NOT (jsonb_typeof(header -> 1) IN ('string', 'null')
-                   OR coalesce(jsonb_typeof(header -> 1) = 'object' AND header -> 1 ->> 'hex' ~ '^[0-9A-Fa-f]*$'
+                   OR coalesce(jsonb_typeof(header -> 1 -> 'hex') = 'string' AND header -> 1 ->> 'hex' ~ '^[0-9A-Fa-f]*$'
                                AND octet_length(header -> 1 ->> 'hex') % 2 = 0, false))
         THEN
             RAISE EXCEPTION 'a header must be [name, value] with a string, {"hex": "…"} or null as the value' USING ERRCODE = '22023';
