@@ -133,6 +133,20 @@ pub enum Error {
         /// The highest id that is known to have been given.
         seen: i64,
     },
+    /// The log has events of a transaction that the database has not begun yet: it was restored into another cluster before any relay had
+    /// run, or only the log was.
+    #[error(
+        "shard {shard} has an event of transaction {xid}, but the database is only at {current}: it was restored or moved; nothing \
+         is published until `rebase` has set the cursor anew"
+    )]
+    EventsAhead {
+        /// The shard.
+        shard: i64,
+        /// The transaction.
+        xid: String,
+        /// The database's present snapshot.
+        current: String,
+    },
     /// A request of an operator does not say by whom it comes or why, or says it at too great a length.
     #[error("say who asks (1 to 255 bytes) and why (1 to 4,000 bytes); both go to the audit")]
     Unaccounted,

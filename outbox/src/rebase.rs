@@ -63,7 +63,8 @@ pub enum Rebased {
 }
 
 /// Sets the relays' cursors anew after the database was restored or moved, so that they go on: no event of the log is lost. For an
-/// operator, after a relay has stopped with [`Error::Moved`] or [`Error::CursorAhead`].
+/// operator, after a relay has stopped with [`Error::Moved`],
+/// [`Error::CursorAhead`] or [`Error::EventsAhead`].
 ///
 /// **PostgreSQL.** Call it after a dump was restored into another cluster, after `pg_upgrade`, or when transaction ids were set
 /// back. Where nothing of that happened it changes nothing. What had been published when the dump was made is not published again, but

@@ -55,10 +55,7 @@ pub(crate) async fn b11_log_restored_without_its_cursor_is_refused_and_rebased<D
 }
 
 #[cfg(feature = "postgres")]
-pub(crate) use postgres::{
-    b11_dump_in_a_new_cluster_is_refused_and_rebased, b11_log_moved_without_its_sequence_is_not_rebased,
-    b11_server_that_crashes_under_a_relay_loses_no_event,
-};
+pub(crate) use postgres::*;
 
 #[cfg(feature = "postgres")]
 mod postgres {
@@ -199,7 +196,40 @@ mod postgres {
         assert_eq!(sink.values(), ["old", "new"]);
     }
 
-    /// The double: the cursor is set to the present. What had not been published never is.
+    /// No shard says in which cluster it was published. The double, a relay that looks at the shards only: it publishes nothing, and says so
+    /// nowhere.
+    pub(crate) async fn b11_dump_of_before_the_first_relay_is_refused_and_rebased(database: TestDatabase<Postgres>) {
+        let (database, outbox) = tables(database).await;
+        for value in ["1", "2", "3"] {
+            commit(&outbox, &database.pool, "k", value).await;
+        }
+        let cluster = PostgresCluster::start().await;
+        cluster.restore(&database.url).await;
+        let pool = PgPool::connect(&cluster.url).await.unwrap();
+        let outbox = Outbox::open(&pool).await.unwrap();
+        commit(&outbox, &pool, "k", "4").await;
+        let by_shards = "SELECT count(*) FROM leastlock_outbox_shard AS s CROSS JOIN pg_control_system() AS here \
+                         WHERE s.system_id <> here.system_identifier OR pg_snapshot_xmax(s.done) > pg_snapshot_xmax(pg_current_snapshot())";
+        let seen: i64 = sqlx::query_scalar(by_shards).fetch_one(&pool).await.unwrap();
+        let unread = "SELECT count(*) FROM leastlock_outbox WHERE xid >= pg_snapshot_xmax(pg_current_snapshot())";
+        let unread: i64 = sqlx::query_scalar(unread).fetch_one(&pool).await.unwrap();
+        assert_eq!((seen, unread), (0, 3), "the double must be seen to lose what was restored");
+
+        let sink = Recorder::new();
+        let stopped = Running::start(&pool, &sink).stopped().await;
+        assert!(matches!(stopped, Error::EventsAhead { .. }) && stopped.to_string().contains("rebase"), "{stopped}");
+        assert_eq!(rebase(&pool).await.unwrap(), Rebased::Done { to_publish: Some(4) });
+        assert_eq!(rebase(&pool).await.unwrap(), Rebased::NotNeeded);
+        let relay = Running::start(&pool, &sink);
+        sink.comes_to(4).await;
+        commit(&outbox, &pool, "k", "5").await;
+        sink.comes_to(5).await;
+        relay.end().await;
+        assert_eq!(sink.values(), ["1", "2", "3", "4", "5"]);
+        pool.close().await;
+    }
+
+    /// The double: the cursor is set to the present, and all rows to the past. What had not been published never is.
     async fn naive_rebase_loses_what_was_left(cluster: &PostgresCluster) {
         let pool = PgPool::connect(&cluster.url).await.unwrap();
         let naive = "CREATE DATABASE naive TEMPLATE template0";
@@ -210,6 +240,7 @@ mod postgres {
         let set = "UPDATE leastlock_outbox_shard SET done = pg_current_snapshot(), target = NULL, last_id = 0, \
                    system_id = (SELECT system_identifier FROM pg_control_system())";
         sqlx::query(set).execute(&copy).await.unwrap();
+        sqlx::query("UPDATE leastlock_outbox SET xid = '3'").execute(&copy).await.unwrap();
         let sink = Recorder::new();
         let relay = Running::start(&copy, &sink);
         let outbox = Outbox::open(&copy).await.unwrap();

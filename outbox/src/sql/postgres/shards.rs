@@ -83,6 +83,9 @@ fn note_row(row: &Row<Postgres>, survey: &mut Survey) -> Result<(), Error> {
     if newest_transaction(&done) > newest_transaction(&current) {
         return Err(Error::CursorAhead { shard, done, current });
     }
+    if let Some(xid) = row.optional_text(8).map_err(database)? {
+        return Err(Error::EventsAhead { shard, xid, current });
+    }
     if row.int(7).map_err(database)? == 1 {
         survey.waiting = true;
         return Ok(());
