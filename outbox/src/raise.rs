@@ -28,6 +28,11 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// are in an old shard up to here and in a new one from here on, leave in their order. Until the old ones are published new
 /// events wait; raise the number while the backlog is small.
 ///
+/// **An event of an old shard that is refused with [`OnRefusal::BlockKey`](crate::OnRefusal::BlockKey) meanwhile keeps all new shards shut, for
+/// every key, until an operator has retried, skipped or released it** ([`Parked`](crate::Parked)): later events of its key must not
+/// overtake it. What is parked alone (without a key, or with `OnRefusal::Skip`) keeps nothing shut. Look at
+/// [`Lag`](crate::Lag) after a raise.
+///
 /// An [`Outbox`](crate::Outbox) that was opened before fails **once** with [`Error::ShardsRaised`], which rolls its transaction
 /// back; run the transaction again, as after a deadlock. Whoever appends by other means has to count the shards anew: by the old numbers
 /// the table refuses its events (constraint `leastlock_outbox_active`), in every isolation level.
@@ -62,7 +67,7 @@ pub async fn raise_shards(pool: &PgPool, shards: u16) -> Result<(), Error> {
     } else if waiting > 0 {
         Some("an earlier raise is not through: its old shards are still being published; let relays run")
     } else if parked > 0 {
-        Some("events are parked, and later ones of their keys have to follow them; release or skip them first")
+        Some("events are parked, and later ones of their keys have to follow them; retry, skip or release them first")
     } else {
         None
     };

@@ -57,6 +57,7 @@ leastlock_testkit::mount!(suite on postgres:
     b11_dump_of_before_the_first_relay_is_refused_and_rebased,
     raised_shards_keep_the_order_of_a_key,
     raised_shards_wait_for_what_is_parked,
+    raised_shards_do_not_wait_for_what_blocks_nothing,
     open_writer_is_seen_by_its_age,
     large_backlog_is_estimated,
     doctor_sees_long_transactions_and_missing_autovacuum,

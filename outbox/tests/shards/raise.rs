@@ -1,6 +1,6 @@
 //! More shards, while events are appended and published.
 
-use leastlock_outbox::{Asked, Error, Event, Outbox, Parked, raise_shards};
+use leastlock_outbox::{Asked, Error, Event, OnRefusal, Outbox, Parked, raise_shards};
 use leastlock_testkit::TestDatabase;
 use sqlx::{PgPool, Postgres};
 
@@ -126,6 +126,24 @@ pub(crate) async fn raised_shards_wait_for_what_is_parked(database: TestDatabase
     sink.comes_to(1).await;
     assert_eq!(sink.values(), ["later"]);
     relay.end().await;
+}
+
+/// An event without a key, and one that its policy skips; there is no order that they could break.
+pub(crate) async fn raised_shards_do_not_wait_for_what_blocks_nothing(database: TestDatabase<Postgres>) {
+    let (database, outbox) = tables(database).await;
+    let pool = &database.pool;
+    let mut tx = pool.begin().await.unwrap();
+    outbox.append(&mut tx, Event::without_key("moves").bytes(BAD)).await.unwrap();
+    outbox.append(&mut tx, Event::new("skipped", "k").bytes(BAD)).await.unwrap();
+    tx.commit().await.unwrap();
+    raise_shards(pool, 24).await.unwrap();
+    commit(&Outbox::open(pool).await.unwrap(), pool, "k", "later").await;
+    let sink = Recorder::new();
+    let relay = Running::with(pool, &sink, |relay| relay.on_refusal_in("skipped", OnRefusal::Skip));
+    sink.comes_to(1).await;
+    assert_eq!((sink.values(), database.int(PARKED).await), (vec!["later".to_owned()], 2));
+    relay.end().await;
+    raise_shards(pool, 32).await.unwrap();
 }
 
 pub(crate) async fn raise_is_refused_where_it_would_break_something(database: TestDatabase<Postgres>) {
