@@ -30,6 +30,11 @@ pub enum ErrorClass {
     ConnectionLost,
     /// No connection was to be had from the pool in time.
     PoolTimeout,
+    /// The server is there and cannot do it now: it only reads, as after a switchover (`25006`, `1290`, `1836`), or has no disk,
+    /// memory or connection left (`53100`, `53200`, `53300`, `1021`, `1040`, `SQLITE_FULL`). The statement had no effect. Try again
+    /// later, on a new connection where it is pooled: this one stays with the server that was demoted. MariaDB has one number
+    /// (`1290`) for all that one of its options forbids, so a forbidden `LOAD DATA` is of this class too.
+    Unavailable,
     /// Anything else: a retry would meet the same error.
     Other,
 }
@@ -45,7 +50,8 @@ impl ErrorClass {
             | Self::LockTimeout
             | Self::StatementTimeout
             | Self::ConnectionLost
-            | Self::PoolTimeout => true,
+            | Self::PoolTimeout
+            | Self::Unavailable => true,
             Self::UniqueViolation | Self::Other => false,
         }
     }
@@ -77,6 +83,7 @@ impl fmt::Display for ErrorClass {
             Self::UniqueViolation => "a unique key exists already",
             Self::ConnectionLost => "the connection is gone",
             Self::PoolTimeout => "no connection was to be had in time",
+            Self::Unavailable => "the server only reads, or has no disk, memory or connection left",
             Self::Other => "it refused the statement; have the crate's MIGRATIONS run?",
         })
     }
@@ -104,6 +111,13 @@ mod tests {
         assert!(ErrorClass::ConnectionLost.is_retryable());
         assert!(ErrorClass::ConnectionLost.leaves_commit_unknown());
         assert!(!ErrorClass::Deadlock.leaves_commit_unknown());
+    }
+
+    /// A relay waits for it; a loop that is for conflicts does not run into it again and again.
+    #[test]
+    fn a_server_that_cannot_do_it_now_is_retryable_and_no_conflict() {
+        let unavailable = ErrorClass::Unavailable;
+        assert!(unavailable.is_retryable() && !unavailable.is_conflict() && !unavailable.leaves_commit_unknown());
     }
 
     #[cfg(feature = "postgres")]

@@ -207,6 +207,7 @@ fn class_of<DB: Dialect>(error: &BatchError) -> &'static str {
         ErrorClass::StatementTimeout => "statement_timeout",
         ErrorClass::ConnectionLost => "connection_lost",
         ErrorClass::PoolTimeout => "pool_timeout",
+        ErrorClass::Unavailable => "unavailable",
         _ => "other",
     }
 }

@@ -140,12 +140,13 @@ impl<L: Log, S: Sink> Relay<L, S> {
 
     /// Publishes until `shutdown`, then lets the sink finish what is under way, notes it, and gives the shards back.
     ///
-    /// A database that is away is waited for, with growing pauses; a sink that is away is waited for as long as the lease
+    /// A database that is away, or that only reads for now, is waited for, with growing pauses; a sink that is away is waited for as long as the lease
     /// is renewed. Neither uses up anything. After `shutdown` it returns within `drain` and four thirds of the lease, and
     /// only a database that does not answer takes it beyond `drain`.
     ///
     /// # Errors
-    /// [`Error::Refused`] (with [`OnRefusal::Halt`]), [`Error::Malformed`] and [`Error::CursorAhead`] need somebody to act; a database error ends the
+    /// [`Error::Refused`] (with [`OnRefusal::Halt`]), [`Error::Malformed`], [`Error::CursorAhead`], [`Error::Moved`] and
+    /// [`Error::EventsAhead`] need somebody to act; a database error ends the
     /// relay only if a retry cannot help.
     ///
     /// # Cancel safety

@@ -161,6 +161,8 @@ fn class_of(number: u16) -> ErrorClass {
         1022 | 1062 | 1169 | 1586 | 1859 => ErrorClass::UniqueViolation,
         // shutdown, the network as the server saw it, KILL, MySQL's idle time-out; 2xxx come from proxies in between
         1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1927 | 2006 | 2013 | 2055 | 4031 => ErrorClass::ConnectionLost,
+        // read-only, no disk, too many connections
+        1290 | 1836 | 1021 | 1040 => ErrorClass::Unavailable,
         _ => ErrorClass::Other,
     }
 }
@@ -181,6 +183,10 @@ mod tests {
             (1927, ErrorClass::ConnectionLost),
             (2013, ErrorClass::ConnectionLost),
             (4031, ErrorClass::ConnectionLost),
+            (1290, ErrorClass::Unavailable),
+            (1836, ErrorClass::Unavailable),
+            (1021, ErrorClass::Unavailable),
+            (1040, ErrorClass::Unavailable),
             (1064, ErrorClass::Other),
             (1792, ErrorClass::Other),
         ] {

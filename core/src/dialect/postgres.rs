@@ -67,6 +67,8 @@ fn class_of(code: &str) -> ErrorClass {
         "23505" => ErrorClass::UniqueViolation,
         // idle_in_transaction_session_timeout, the other session time-outs, and the administrator's commands
         "25P03" | "25P04" | "57P01" | "57P02" | "57P03" | "57P05" => ErrorClass::ConnectionLost,
+        // read-only, and no disk, memory or connection left
+        "25006" | "53100" | "53200" | "53300" => ErrorClass::Unavailable,
         code if code.starts_with("08") => ErrorClass::ConnectionLost,
         _ => ErrorClass::Other,
     }
@@ -86,6 +88,11 @@ mod tests {
             ("23505", ErrorClass::UniqueViolation),
             ("25P03", ErrorClass::ConnectionLost),
             ("08006", ErrorClass::ConnectionLost),
+            ("25006", ErrorClass::Unavailable),
+            ("53100", ErrorClass::Unavailable),
+            ("53200", ErrorClass::Unavailable),
+            ("53300", ErrorClass::Unavailable),
+            ("53400", ErrorClass::Other),
             ("42601", ErrorClass::Other),
         ] {
             assert_eq!(class_of(code), class, "{code}");

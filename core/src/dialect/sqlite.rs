@@ -80,6 +80,8 @@ fn class_of(code: &str) -> ErrorClass {
         Ok(517) => ErrorClass::SerializationFailure,
         Ok(2067 | 1555) => ErrorClass::UniqueViolation,
         Ok(extended) if matches!(extended & 0xff, 5 | 6) => ErrorClass::Busy,
+        // SQLITE_FULL
+        Ok(13) => ErrorClass::Unavailable,
         _ => ErrorClass::Other,
     }
 }
@@ -93,6 +95,7 @@ mod tests {
         for (code, class) in [
             ("5", ErrorClass::Busy),
             ("261", ErrorClass::Busy),
+            ("13", ErrorClass::Unavailable),
             ("6", ErrorClass::Busy),
             ("517", ErrorClass::SerializationFailure),
             ("2067", ErrorClass::UniqueViolation),

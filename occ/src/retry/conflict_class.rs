@@ -100,6 +100,7 @@ mod tests {
             ErrorClass::UniqueViolation,
             ErrorClass::ConnectionLost,
             ErrorClass::PoolTimeout,
+            ErrorClass::Unavailable,
             ErrorClass::Other,
         ] {
             assert_eq!(ConflictClass::of(class).is_some(), class.is_conflict(), "{class:?}");

@@ -63,7 +63,7 @@ mod postgres {
 
     use leastlock_outbox::{Event, MIGRATIONS, Outbox};
     use leastlock_testkit::cluster::PostgresCluster;
-    use sqlx::{PgPool, Postgres};
+    use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Postgres};
 
     use super::*;
 
@@ -226,6 +226,26 @@ mod postgres {
         sink.comes_to(5).await;
         relay.end().await;
         assert_eq!(sink.values(), ["1", "2", "3", "4", "5"]);
+        pool.close().await;
+    }
+
+    /// As after a switchover, until the relay's connections go to the new primary.
+    pub(crate) async fn database_that_only_reads_for_a_while_is_waited_for(database: TestDatabase<Postgres>) {
+        let (database, outbox) = tables(database).await;
+        commit(&outbox, &database.pool, "k", "1").await;
+        let mut admin = PgConnection::connect(&database.url).await.unwrap();
+        let name: String = sqlx::query_scalar("SELECT current_database()").fetch_one(&mut admin).await.unwrap();
+        let alter = |what: &str| AssertSqlSafe(format!("ALTER DATABASE \"{name}\" {what}"));
+        sqlx::query(alter("SET default_transaction_read_only = on")).execute(&mut admin).await.unwrap();
+        let refused = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()";
+        let before = database.int(refused).await;
+        let pool = PgPool::connect(&database.url).await.unwrap();
+        let sink = Recorder::new();
+        let relay = Running::start(&pool, &sink);
+        until("the relay was refused twice", async || database.int(refused).await >= before + 2).await;
+        sqlx::query(alter("RESET default_transaction_read_only")).execute(&mut admin).await.unwrap();
+        sink.comes_to(1).await;
+        relay.end().await;
         pool.close().await;
     }
 
