@@ -82,8 +82,12 @@ pub enum Error {
         /// How long it was waited for.
         limit: Duration,
     },
-    /// A row of the log cannot be read; most likely plain SQL wrote it.
-    #[error("event {id} of shard {shard} cannot be read: {reason}; mend or delete the row")]
+    /// A row of the table `leastlock_outbox` cannot be read; most likely plain SQL wrote it. No relay goes past it. Mend or delete it,
+    /// then run a relay again.
+    #[error(
+        "event {id} of shard {shard} cannot be read: {reason}; mend or delete that row of leastlock_outbox, then start the \
+         relay again"
+    )]
     Malformed {
         /// The shard.
         shard: i64,

@@ -66,7 +66,10 @@ impl EventId {
     /// nor as a CloudEvent in binary mode.
     ///
     /// A CloudEvent is told by its source *and* its id, so it goes [by both](Self::of_foreign), whatever its id looks like and
-    /// whoever sent it.
+    /// whoever sent it: what is answered is not the event's own id, which stands in `ce_id`.
+    ///
+    /// `None` is also the answer where the id is no UUID. Such a record's repeats cannot be told from new ones: refuse it, or make an id
+    /// of what is unique in it with [`of_foreign`](Self::of_foreign).
     pub fn of_record<'r>(header: impl Fn(&str) -> Option<&'r [u8]>) -> Option<Self> {
         if let Some(id) = header(EVENT_ID_HEADER) {
             return Uuid::try_parse_ascii(id).ok().map(Self);

@@ -53,6 +53,10 @@ impl Consumer {
 /// |---|---|---|
 /// | `retention` | 14 days | how long a mark stays; longer than the longest replay |
 ///
+/// The table of the marks, `leastlock_inbox`, is made by [`MIGRATIONS`](crate::MIGRATIONS), which have to run in the consumer's database.
+///
+/// A CloudEvent is marked under an id made of its source and its id ([`EventId::of_record`]), not under the event's own.
+///
 /// A mark must outlive every copy of its event: that is the topic's retention (Kafka's default is 7 days), plus the longest
 /// that a relay may be down before it repeats what it had in flight, plus how far back an operator replays. An event that comes
 /// again after its mark was swept is a first.
@@ -74,10 +78,10 @@ impl Consumer {
 /// let event_id = EventId::of_record(header).ok_or("not from an outbox")?;
 ///
 /// for arrival in [Arrival::FirstTime, Arrival::Repeat] {
-///     let mut tx = pool.begin().await?;
+///     let mut tx = leastlock_core::begin(&pool).await?;
 ///     assert_eq!(inbox.first_time(&mut tx, &ledger, event_id).await?, arrival);
 ///     // … the effect, if it is the first time, in this transaction …
-///     tx.commit().await?;
+///     leastlock_core::commit(tx).await?;
 /// }
 /// # Ok(())
 /// # }
@@ -111,10 +115,12 @@ impl Inbox {
     /// [`FirstTime`](Arrival::FirstTime) if it rolled back.
     ///
     /// Call it first in the transaction: what waits here then holds nothing. Right at every isolation level; above READ COMMITTED
-    /// PostgreSQL refuses, with a retryable error, an event that another transaction marked after this one's snapshot. A process that
-    /// stops inside the transaction keeps others waiting: begin with [`Dialect::BEGIN_WRITE`](leastlock_core::Dialect::BEGIN_WRITE) and
-    /// set a lock time-out. On SQLite the transaction must be one that writes from the start (`BEGIN IMMEDIATE`), or it may fail as
-    /// busy.
+    /// PostgreSQL refuses, with a retryable error, an event that another transaction marked after this one's snapshot.
+    ///
+    /// Begin with [`leastlock_core::begin`] and end with [`leastlock_core::commit`], unless a partition worker gave the transaction. The
+    /// first bounds how long a process that stops inside keeps others waiting, and on SQLite writes from the start, without which it may
+    /// fail as busy. The second fails where the error of a statement was overlooked: `tx.commit()` would answer `Ok` with mark and effect
+    /// rolled back.
     ///
     /// # Errors
     /// [`Error::Database`]. If it is retryable, the whole transaction must be begun again: a lock that was not had in time, a

@@ -1,4 +1,5 @@
-//! Transactional outbox: an event leaves if and only if its transaction commits, in commit order per key.
+//! Transactional outbox: an event leaves if and only if its transaction commits; in commit order per key, if each writer updates or
+//! locks the key's row before it appends, or is [strict](Outbox::strict).
 //!
 //! A service that writes to its database and then tells a broker can stop in between; one that tells first can fail to
 //! write. Here the event is a row of the same transaction. A relay reads the rows that became visible and publishes them,
@@ -17,7 +18,7 @@
 //! let outbox = Outbox::open(&pool).await?;
 //!
 //! let mut tx = pool.begin().await?;
-//! // … the business writes …
+//! // … the business writes; the key's row first …
 //! outbox.append(&mut tx, Event::new("stock-moves", "85123A").json(&-3)?).await?;
 //! tx.commit().await?;
 //!
@@ -31,6 +32,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Take [`Relay::stats`] before [`Relay::run`], and keep the handle of the task: a relay that ends with an error ends unnoticed
+//! otherwise.
 //!
 //! # When an event cannot be sent
 //! A record that its topic cannot take is *parked* with its key: later events of the key wait behind it, all others go on, until an

@@ -82,7 +82,10 @@ impl Outbox {
     /// key leave in commit order whatever else their writers lock, and when: the second writer of a key waits at its append until
     /// the first has ended. Events without a key are not locked.
     ///
-    /// - *Every* writer of the topic must be strict, those in other languages too: who is not does not wait.
+    /// - *Every* writer of the topic must be strict, those in other languages too: who is not does not wait. This sets it for one
+    ///   value and its later clones, so `outbox.clone().strict()` makes one for the topics that are strict, and `outbox` stays.
+    /// - It is not needed where the key is the row that is updated; it is where the key is a parent (a customer) of rows that are
+    ///   inserted, unless the parent is locked.
     /// - A transaction that locks a row and appends, and one that appends and locks that row, deadlock; the database ends one
     ///   of them with a retryable error. So do two that append to the same keys by several calls in different orders;
     ///   [`append_all`](Self::append_all) locks in one order for all.
@@ -111,6 +114,10 @@ impl Outbox {
     ///
     /// For the order of a key, update the key's row (or lock it `FOR NO KEY UPDATE`, on MariaDB `FOR UPDATE`, or stronger) before
     /// appending, or be [strict](Self::strict).
+    ///
+    /// Other languages append by `SELECT leastlock_outbox_append(topic, key, value, …)`, a function that the migrations make on
+    /// PostgreSQL, or by the procedure of that name on MariaDB and MySQL (`CALL`, all seven arguments). Both check the event as this
+    /// does; the guide's chapter on the outbox has their arguments, and the plain `INSERT`s.
     ///
     /// # Errors
     /// [`Error::EventTooLarge`], [`Error::Topic`], [`Error::Header`] and [`Error::Partition`] before any SQL; [`Error::Database`] as any

@@ -132,7 +132,7 @@ impl<DB: OutboxSql, S: Sink> Relay<SqlLog<DB>, S> {
 }
 
 impl<L: Log, S: Sink> Relay<L, S> {
-    /// Live figures, for a progress bar or a probe.
+    /// Live figures, for a progress bar or a probe. Take them before [`run`](Self::run), which takes the relay.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats.clone()
@@ -143,6 +143,8 @@ impl<L: Log, S: Sink> Relay<L, S> {
     /// A database that is away, or that only reads for now, is waited for, with growing pauses; a sink that is away is waited for as long as the lease
     /// is renewed. Neither uses up anything. After `shutdown` it returns within `drain` and four thirds of the lease, and
     /// only a database that does not answer takes it beyond `drain`.
+    ///
+    /// Spawned, keep the handle and look at it: what ends the relay comes out of it, and nothing is published after that.
     ///
     /// # Errors
     /// [`Error::Refused`] (with [`OnRefusal::Halt`]), [`Error::Malformed`], [`Error::CursorAhead`], [`Error::Moved`] and

@@ -67,7 +67,8 @@ impl Place {
 pub struct ParkedEvent {
     /// Where it stands in the list.
     pub place: Place,
-    /// Its id, which consumers know as well.
+    /// Its id, which consumers know as `leastlock_event_id`; that of a CloudEvent as `ce_id`, while their inbox has an id made of that
+    /// and of its source ([`EventId::of_record`]).
     pub event_id: EventId,
     /// Where it was to go.
     pub topic: String,

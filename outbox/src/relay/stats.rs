@@ -1,6 +1,7 @@
 //! What a relay has done so far.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ const RATE_WINDOW: Duration = Duration::from_secs(10);
 const RATE_SAMPLE: Duration = Duration::from_millis(100);
 
 /// Live figures of a relay; clones see the same figures. How far all relays are behind is [`Lag`](crate::Lag)'s to say.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Stats(Arc<Figures>);
 
 #[derive(Debug, Default)]
@@ -28,6 +29,23 @@ struct Figures {
     parked: AtomicU64,
     overtaking: AtomicU64,
     samples: Mutex<VecDeque<(Instant, u64)>>,
+}
+
+impl fmt::Debug for Stats {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Stats")
+            .field("published", &self.published())
+            .field("published_per_second", &self.published_per_second())
+            .field("mean_lag", &self.mean_lag())
+            .field("max_lag", &self.max_lag())
+            .field("parked", &self.parked())
+            .field("overtaking", &self.overtaking())
+            .field("deleted", &self.deleted())
+            .field("shards", &self.shards())
+            .field("handed_over", &self.handed_over())
+            .finish()
+    }
 }
 
 impl Stats {
@@ -145,6 +163,16 @@ fn forget_old(samples: &mut VecDeque<(Instant, u64)>, now: Instant) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn printed_it_says_what_the_calls_say() {
+        let stats = Stats::default();
+        stats.noted(50);
+        stats.count_parked(3);
+        let printed = format!("{stats:?}");
+        assert!(printed.starts_with("Stats { published: 50, ") && printed.contains("mean_lag: 0ns"), "{printed}");
+        assert!(printed.contains("parked: 3") && !printed.contains("samples"), "{printed}");
+    }
 
     #[test]
     fn rate_counts_what_was_published_in_the_window() {

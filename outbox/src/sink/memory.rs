@@ -26,7 +26,8 @@ impl MemorySink {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until at least `count` events were published, and answers all of them.
+    /// Waits until at least `count` events were published, and answers all of them. It waits **for ever** if they never are, as in a
+    /// test whose relay has failed: bound it, `tokio::time::timeout(Duration::from_secs(30), sink.wait_for(1))`.
     ///
     /// # Cancel safety
     /// It only waits.
