@@ -70,6 +70,8 @@ struct Keys {
     /// The first event that a key is blocked by, where it is in no note yet. An earlier one of the key, which was refused among others
     /// and is to be sent again, is not behind it.
     since: HashMap<Queue, i64>,
+    /// Queues that events were noted into since the round under way began. One that it found gone may have been made anew.
+    noted_since: HashSet<Queue>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -144,7 +146,9 @@ impl Blocking {
     pub(crate) fn noted(&mut self, shard: i64, parked: impl IntoIterator<Item = i64>) {
         let Some(keys) = self.shards.get_mut(&shard) else { return };
         for id in parked {
-            if let Some(Unwritten { queue, began: true }) = keys.unwritten.remove(&id) {
+            let Some(Unwritten { queue, began }) = keys.unwritten.remove(&id) else { continue };
+            keys.noted_since.insert(queue);
+            if began {
                 keys.since.remove(&queue);
             }
         }
@@ -153,11 +157,17 @@ impl Blocking {
         }
     }
 
-    /// A queue is empty, and gone from the tables. Its key stays blocked if an event was parked behind it meanwhile: that one
-    /// comes into a queue that is drained at once.
+    /// Queues are about to be looked up and sent. What this finds gone is told by [`opened`](Self::opened).
+    pub(crate) fn round_begins(&mut self) {
+        self.shards.values_mut().for_each(|keys| keys.noted_since.clear());
+    }
+
+    /// A queue is empty, and was gone from the tables at some moment of the round. Its key stays blocked if an event was parked behind
+    /// it meanwhile, noted or not: that one comes into a queue that is drained at once.
     pub(crate) fn opened(&mut self, shard: i64, queue: Queue) {
         let Some(keys) = self.shards.get_mut(&shard) else { return };
-        if keys.unwritten.values().all(|unwritten| unwritten.queue != queue) {
+        let made_anew = keys.noted_since.contains(&queue);
+        if !made_anew && keys.unwritten.values().all(|unwritten| unwritten.queue != queue) {
             keys.blocked.remove(&queue);
         }
     }

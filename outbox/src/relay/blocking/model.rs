@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
 
-use self::minds::{BlocksAll, Forgets, Mind, NewestFirst, OpensEarly, Product, Skips, TrustsMemory};
+use self::minds::{BlocksAll, Forgets, Mind, NewestFirst, OpensEarly, OpensLate, Product, Skips, TrustsMemory};
 use self::world::World;
 use crate::event::EventId;
 use crate::headers::Headers;
@@ -52,6 +52,8 @@ enum Op {
     },
     /// It writes what became of them.
     Settle,
+    /// It hears that this is written.
+    Hear,
     /// What was wrong with a key's events is mended.
     Mend {
         key: u8,
@@ -72,6 +74,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => key().prop_map(|key| Op::Skip { key }),
         4 => (1..4_usize).prop_map(|events| Op::Drain { events }),
         4 => Just(Op::Settle),
+        4 => Just(Op::Hear),
         1 => key().prop_map(|key| Op::Mend { key }),
     ]
 }
@@ -103,6 +106,7 @@ fn b7_every_mistake_is_caught() {
         caught::<Forgets>(),
         caught::<TrustsMemory>(),
         caught::<OpensEarly>(),
+        caught::<OpensLate>(),
         caught::<NewestFirst>(),
     ] {
         assert!(message.contains("overtook"), "{message}");

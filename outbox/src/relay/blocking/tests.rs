@@ -43,6 +43,7 @@ fn event_that_is_sent_again_is_not_behind_a_later_one_of_its_key() {
     blocking.noted(SHARD, [3, 6]);
     assert_eq!(blocking.fate(&event(8), None), Fate::Park(Cause::Behind));
     blocking.noted(SHARD, [8]);
+    blocking.round_begins();
     blocking.opened(SHARD, Queue::of_key("t", &[1]));
     assert_eq!(blocking.fate(&event(9), None), Fate::Send);
     blocking.rewound(SHARD, &[]);

@@ -19,6 +19,7 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
     pub(super) fn start_resuming(&mut self, now: Instant) {
         if self.resuming.is_empty() && now >= self.look_at && !self.pipeline.is_empty() {
             let cursors: Vec<Cursor> = self.pipeline.staying().cloned().collect();
+            self.gate.round_begins();
             let (relay, after, ending) = (self.relay, self.resume_after, self.ending.clone());
             self.resuming.start(async move { resume::round(relay, &cursors, after, ending).await });
         }

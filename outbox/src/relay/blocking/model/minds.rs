@@ -19,6 +19,10 @@ pub(super) trait Mind {
         self.blocking().fate(event, refused)
     }
 
+    fn round_begins(&mut self) {
+        self.blocking().round_begins();
+    }
+
     fn opened(&mut self, queue: Queue) {
         self.blocking().opened(SHARD, queue);
     }
@@ -141,6 +145,24 @@ impl Mind for OpensEarly {
         if let Some(keys) = self.0.shards.get_mut(&SHARD) {
             keys.blocked.remove(&queue);
         }
+    }
+}
+
+/// Opens a key though an event was noted behind its queue while the answer that the queue is gone was on its way.
+pub(super) struct OpensLate(Blocking);
+
+impl Mind for OpensLate {
+    fn new() -> Self {
+        Self(blocking())
+    }
+
+    fn blocking(&mut self) -> &mut Blocking {
+        &mut self.0
+    }
+
+    fn opened(&mut self, queue: Queue) {
+        self.0.round_begins();
+        self.0.opened(SHARD, queue);
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) struct World<M> {
     /// Decided and not noted: the event's place in the log, and its fate.
     unnoted: Vec<(usize, Option<Park>)>,
     tried: Option<Tried>,
+    /// Written and not heard of: the queue that is gone, if it is.
+    unheard: Option<Option<Queue>>,
     delivered: BTreeSet<i64>,
     /// Given up by an operator: these may be overtaken.
     given_up: BTreeSet<i64>,
@@ -64,6 +66,7 @@ impl<M: Mind> World<M> {
             decided: 0,
             unnoted: Vec::new(),
             tried: None,
+            unheard: None,
             delivered: BTreeSet::new(),
             given_up: BTreeSet::new(),
         }
@@ -89,6 +92,7 @@ impl<M: Mind> World<M> {
             Op::Skip { key } => self.skip(key),
             Op::Drain { events } => self.drain(events)?,
             Op::Settle => self.settle(),
+            Op::Hear => self.hear(),
             Op::Mend { key } => self.mend(key),
         }
         if self.mind.blocking().overfull().is_some() {
@@ -113,6 +117,7 @@ impl<M: Mind> World<M> {
                 self.step(&op)?;
             }
             self.settle();
+            self.hear();
         }
         let lost =
             self.log.iter().find(|event| !self.delivered.contains(&event.id) && !self.given_up.contains(&event.id));
@@ -201,7 +206,7 @@ impl<M: Mind> World<M> {
 
     fn take_over(&mut self) {
         self.unnoted.clear();
-        self.tried = None;
+        (self.tried, self.unheard) = (None, None);
         (self.read, self.decided) = (self.tables.position, self.tables.position);
         self.mind = M::new();
         let limit = self.mind.blocking().to_load();
@@ -234,7 +239,8 @@ impl<M: Mind> World<M> {
 
     fn drain(&mut self, events: usize) -> Result<(), String> {
         let asked = self.tables.queues.iter().find(|(_, (state, _))| *state != State::Parked);
-        let (Some((&queue, &(state, _))), None) = (asked, &self.tried) else { return Ok(()) };
+        let (Some((&queue, &(state, _))), None, None) = (asked, &self.tried, self.unheard) else { return Ok(()) };
+        self.mind.round_begins();
         let of_queue = self.tables.parked.iter().filter(|(_, of)| **of == queue).map(|(id, _)| *id);
         let in_order = M::drained(of_queue.collect());
         let mut tried = Tried { queue, sent: Vec::new(), refused: Vec::new() };
@@ -275,7 +281,15 @@ impl<M: Mind> World<M> {
         }
         if tables.parked.values().all(|queue| *queue != tried.queue) {
             tables.queues.remove(&tried.queue);
-            self.mind.opened(tried.queue);
+            self.unheard = Some(Some(tried.queue));
+        } else {
+            self.unheard = Some(None);
+        }
+    }
+
+    fn hear(&mut self) {
+        if let Some(queue) = self.unheard.take().flatten() {
+            self.mind.opened(queue);
         }
     }
 
