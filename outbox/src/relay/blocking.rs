@@ -145,12 +145,18 @@ impl Blocking {
     /// These events stand in the tables now.
     pub(crate) fn noted(&mut self, shard: i64, parked: impl IntoIterator<Item = i64>) {
         let Some(keys) = self.shards.get_mut(&shard) else { return };
+        let mut blocked = HashSet::new();
         for id in parked {
             let Some(Unwritten { queue, began }) = keys.unwritten.remove(&id) else { continue };
             keys.noted_since.insert(queue);
             if began {
                 keys.since.remove(&queue);
+                blocked.insert(queue);
             }
+        }
+        // The tables block these keys from here on, whatever becomes of a later refusal.
+        if !blocked.is_empty() {
+            keys.unwritten.values_mut().for_each(|later| later.began &= !blocked.contains(&later.queue));
         }
         if keys.whole && keys.blocked.len() > self.in_memory {
             keys.whole = false;

@@ -48,3 +48,21 @@ fn event_that_is_sent_again_is_not_behind_a_later_one_of_its_key() {
     assert_eq!(blocking.fate(&event(9), None), Fate::Send);
     blocking.rewound(SHARD, &[]);
 }
+
+/// An earlier event of the key was refused on its way and is in the tables, while a later one was refused beforehand and is not.
+#[test]
+fn key_that_is_blocked_in_the_tables_is_not_opened_when_a_later_refusal_is_void() {
+    let mut blocking = Blocking::new(Policies::default(), 10);
+    blocking.own(SHARD, Vec::new());
+    let event = |id| event(id, vec![1]);
+    let refused = Fate::Park(Cause::Refused { reason: "bad".into() });
+    assert_eq!(blocking.fate(&event(3), None), Fate::Send);
+    assert_eq!(blocking.fate(&event(4), None), Fate::Send);
+    assert_eq!(blocking.fate(&event(6), Some("bad")), refused);
+    // 3 and 4 were refused among others, and 3 is refused alone.
+    assert_eq!(blocking.fate(&event(3), Some("bad")), refused);
+    blocking.noted(SHARD, [3]);
+    // The sink loses track, so that 4 is read again.
+    blocking.rewound(SHARD, &[]);
+    assert_eq!(blocking.fate(&event(4), None), Fate::Park(Cause::Behind));
+}
