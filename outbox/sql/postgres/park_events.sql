@@ -1,5 +1,5 @@
 -- Lock: none beyond the new rows; their queues' rows are held (park_queues.sql). Isolation: READ COMMITTED, in the transaction of
--- advance.sql. A row that is there already is the same event, read again after the cursor was set back: it keeps its place.
+-- note.sql. A row that is there already is the same event, read again after the cursor was set back: it keeps its place.
 INSERT INTO leastlock_outbox_parked
     (shard, id, event_id, topic, key, value, headers, partition, created_at, reason, queue, refused_at)
 SELECT o.shard, o.id, o.event_id, o.topic, o.key, o.value, o.headers, o.partition, o.created_at, p.reason, p.queue,

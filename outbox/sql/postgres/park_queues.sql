@@ -1,5 +1,5 @@
 -- Lock: the queues' rows, in the order of their names, as every statement that locks several does. Isolation: READ COMMITTED, in the
--- transaction of advance.sql, whose lock on the shard's row is the fence. The update changes nothing: it is there to hold the row,
+-- transaction of note.sql, whose lock on the shard's row is the fence. The update changes nothing: it is there to hold the row,
 -- so that an operator who takes a queue's last event away does not remove the queue from under the event that is parked now.
 -- A queue that an event is parked *behind* and that is not there any more has been drained since: its event is sent at once.
 INSERT INTO leastlock_outbox_parked_queue AS q (queue, shard, topic, key, blocks, state, asked_at)

@@ -111,9 +111,10 @@ impl OutboxSql for Postgres {
         let mut tx = connection.begin_with(Self::BEGIN_WRITE).await?;
         Statement::new(PARK_LOCK).execute::<Self>(&mut tx).await?;
         let own = note_positions(&mut tx, notes).await?;
-        for note in notes.iter().filter(|note| !note.parked.is_empty() && own.contains(&note.cursor.shard)) {
-            park(&mut tx, note.cursor.shard, &note.to_park()).await?;
-        }
+        let own_notes = notes.iter().filter(|note| own.contains(&note.cursor.shard));
+        let parks: Vec<_> =
+            own_notes.flat_map(|note| note.to_park().into_iter().map(|park| (note.cursor.shard, park))).collect();
+        park(&mut tx, &parks).await?;
         commit(tx).await?;
         Ok(own)
     }

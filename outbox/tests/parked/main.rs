@@ -2,6 +2,8 @@
 #![cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 
 mod crash;
+#[cfg(feature = "postgres")]
+mod locks;
 mod operator;
 mod parking;
 mod random;
@@ -34,3 +36,10 @@ leastlock_testkit::mount!(
     every_action_is_audited_or_not_done,
     parked_events_are_listed_in_pages,
 );
+
+#[cfg(feature = "postgres")]
+mod on_postgres {
+    use crate::locks;
+
+    leastlock_testkit::mount!(locks on postgres: note_locks_the_queues_of_all_its_shards_in_the_order_of_their_names);
+}

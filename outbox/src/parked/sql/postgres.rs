@@ -52,14 +52,16 @@ impl ParkedSql for Postgres {
     }
 }
 
-/// Parks events of a shard, in the transaction that notes them and after its lock on the shard's row.
-pub(crate) async fn park(connection: &mut sqlx::PgConnection, shard: i64, parks: &[Park]) -> Result<(), sqlx::Error> {
-    let shards = vec![shard; parks.len()];
-    let ids: Vec<i64> = parks.iter().map(|park| park.id).collect();
-    let queues: Vec<String> = parks.iter().map(|park| park.queue.to_string()).collect();
-    let blocks: Vec<i64> = parks.iter().map(|park| i64::from(park.cause.blocks())).collect();
-    let refused: Vec<i64> = parks.iter().map(|park| i64::from(park.cause.is_refusal())).collect();
-    let reasons: Vec<String> = parks.iter().map(|park| park.cause.reason().to_owned()).collect();
+/// Parks events, each with its shard, in the transaction that notes them and after its locks on the shards' rows. All events of the
+/// transaction at once: queues are locked in the order of their names over all shards, as operators lock them.
+pub(crate) async fn park(connection: &mut sqlx::PgConnection, parks: &[(i64, Park)]) -> Result<(), sqlx::Error> {
+    let shards: Vec<i64> = parks.iter().map(|(shard, _)| *shard).collect();
+    let parks = || parks.iter().map(|(_, park)| park);
+    let ids: Vec<i64> = parks().map(|park| park.id).collect();
+    let queues: Vec<String> = parks().map(|park| park.queue.to_string()).collect();
+    let blocks: Vec<i64> = parks().map(|park| i64::from(park.cause.blocks())).collect();
+    let refused: Vec<i64> = parks().map(|park| i64::from(park.cause.is_refusal())).collect();
+    let reasons: Vec<String> = parks().map(|park| park.cause.reason().to_owned()).collect();
     let queue = Statement::new(QUEUES).bind(&shards[..]).bind(&ids[..]).bind(&queues[..]);
     queue.bind(&blocks[..]).bind(&refused[..]).execute::<Postgres>(&mut *connection).await?;
     let events = Statement::new(EVENTS).bind(&shards[..]).bind(&ids[..]).bind(&queues[..]);
