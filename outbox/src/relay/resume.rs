@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Error;
 use crate::parked::{Queue, Tried};
 use crate::relay::Relay;
+use crate::relay::connection::within;
 use crate::relay::cursor::{Cursor, Page};
 use crate::relay::log::Log;
 use crate::sink::{Batch, LoggedEvent, Reports, SendError, Sink};
@@ -49,11 +50,12 @@ pub(super) async fn round<L: Log, S: Sink>(
     ending: CancellationToken,
 ) -> Result<Round, Error> {
     let shards: Vec<i64> = cursors.iter().map(|cursor| cursor.shard).collect();
-    let asked = relay.log.asked(&shards, after, QUEUES).await?;
+    let lease = relay.settings.lease;
+    let asked = within(lease, "looking for what operators asked for", relay.log.asked(&shards, after, QUEUES)).await?;
     let mut round = Round { idle: asked.is_empty(), last: asked.last().map(|(_, queue)| *queue), ..Round::default() };
     let mut sending = Vec::with_capacity(asked.len());
     for (shard, queue) in asked {
-        let events = relay.log.head(shard, queue, EVENTS).await?;
+        let events = within(lease, "reading parked events", relay.log.head(shard, queue, EVENTS)).await?;
         let Some(cursor) = cursors.iter().find(|cursor| cursor.shard == shard) else { continue };
         sending.push(send(relay, cursor, queue, events, &ending));
     }
@@ -66,7 +68,8 @@ pub(super) async fn round<L: Log, S: Sink>(
         if of_shard.is_empty() {
             continue;
         }
-        match relay.log.settle(cursor.shard, cursor.epoch, &of_shard).await? {
+        let settle = relay.log.settle(cursor.shard, cursor.epoch, &of_shard);
+        match within(lease, "writing what became of parked events", settle).await? {
             Some(gone) => {
                 round.gone.extend(gone.into_iter().map(|queue| (cursor.shard, queue)));
                 round.sent += of_shard.iter().map(|tried| tried.sent.len() as u64).sum::<u64>();

@@ -15,7 +15,7 @@ use crate::support::{Recorder, Running, commit, tables, until};
 const KEYS: usize = 24;
 
 /// How many shards each relay holds, in order.
-async fn shares<DB: TestEngine>(pool: &Pool<DB>) -> Vec<i64> {
+pub(crate) async fn shares<DB: TestEngine>(pool: &Pool<DB>) -> Vec<i64> {
     let shares = sql::<DB>(
         "SELECT count(*) FROM leastlock_outbox_shard WHERE lease_until > clock_timestamp() GROUP BY owner ORDER BY count(*)",
         "SELECT count(*) FROM leastlock_outbox_shard WHERE lease_until > UTC_TIMESTAMP(6) GROUP BY owner ORDER BY count(*)",

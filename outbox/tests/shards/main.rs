@@ -11,6 +11,8 @@ mod doctor;
 mod doubles;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod handover;
+#[cfg(feature = "postgres")]
+mod handover_postgres;
 mod lag;
 #[cfg(feature = "postgres")]
 mod raise;
@@ -28,7 +30,7 @@ mod suite {
     pub(crate) use crate::handover::*;
     pub(crate) use crate::lag::*;
     #[cfg(feature = "postgres")]
-    pub(crate) use crate::{cost_postgres::*, raise::*};
+    pub(crate) use crate::{cost_postgres::*, handover_postgres::*, raise::*};
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) use crate::{replay::*, restore::*, retention::*};
 }
@@ -65,6 +67,7 @@ leastlock_testkit::mount!(suite on postgres:
     raise_is_refused_where_it_would_break_something,
     raise_that_waits_for_a_writer_stops_no_other,
     leases_are_kept_while_the_log_is_locked,
+    shards_are_handed_over_though_parked_events_cannot_be_read,
 );
 
 // Nothing that was published is kept, and there is no cursor.
