@@ -2,8 +2,8 @@
 //!
 //! An event that the sink refuses for good is *parked* with its key: later events of the key are parked behind it, in order, and
 //! everything else goes on. Here they are listed, tried again, skipped or released. None of it sends anything by itself: it is
-//! written into the tables, with an audit row in the same transaction, and the relay that holds the shard does it, within a
-//! quarter of a second and under its lease.
+//! written into the tables, with an audit row in the same transaction, and the relay that holds the shard does it, under its lease
+//! and within a quarter of a second; within a minute while the sink answers to nothing that is tried again.
 
 use std::time::Duration;
 

@@ -16,6 +16,8 @@ use crate::sink::{Batch, LoggedEvent, Reports, SendError, Sink};
 
 /// How often it is looked for queues that were asked for.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// The longest pause after rounds to which the sink answered nothing. What it may still have is given to it again each time.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// Queues that are sent side by side. Inside a queue an event is sent when the one before it is durable.
 const QUEUES: i64 = 8;
 /// Events of a queue that are sent before it is written what became of them.
@@ -37,8 +39,32 @@ pub(super) struct Round {
     /// Events that were sent, and that were refused again.
     pub(super) sent: u64,
     pub(super) refused: u64,
+    /// Whether an event got no answer, and may still be on its way.
+    pub(super) unanswered: bool,
     /// Why the sink lost track of an event, if it did.
     pub(super) lost_track: Option<String>,
+}
+
+impl Round {
+    /// How long to wait after it, when `pause` was waited before: twice as long if it came to nothing but a missing answer, so that an
+    /// outage does not pile up copies of an event in the sink. `behind` says that it looked behind the last round's queues: if there was
+    /// nothing, the next one goes on at the front.
+    pub(super) fn pause(&self, pause: Duration, behind: bool) -> Duration {
+        let nothing = self.sent + self.refused == 0 && self.gone.is_empty() && self.lost_track.is_none();
+        match (nothing, self.unanswered) {
+            (true, true) => (pause * 2).min(LONGEST_PAUSE),
+            (true, false) if self.idle && behind => pause,
+            _ => LOOK_EVERY,
+        }
+    }
+}
+
+/// What became of a queue in a round.
+struct OfQueue {
+    shard: i64,
+    tried: Tried,
+    unanswered: bool,
+    lost_track: Option<String>,
 }
 
 /// Sends events of some of the queues that operators asked for, and writes what became of them. What is sent and not written
@@ -61,10 +87,12 @@ pub(super) async fn round<L: Log, S: Sink>(
     }
     let mut tried = join_all(sending).await;
     for cursor in cursors {
-        let of_shard = tried.extract_if(.., |(shard, ..)| *shard == cursor.shard);
-        let (of_shard, lost): (Vec<Tried>, Vec<Option<String>>) =
-            of_shard.map(|(_, tried, lost)| (tried, lost)).unzip();
-        round.lost_track = round.lost_track.take().or_else(|| lost.into_iter().flatten().next());
+        let mut of_shard = Vec::new();
+        for queue in tried.extract_if(.., |queue| queue.shard == cursor.shard) {
+            round.unanswered |= queue.unanswered;
+            round.lost_track = round.lost_track.take().or(queue.lost_track);
+            of_shard.push(queue.tried);
+        }
         if of_shard.is_empty() {
             continue;
         }
@@ -81,16 +109,16 @@ pub(super) async fn round<L: Log, S: Sink>(
     Ok(round)
 }
 
-/// Sends a queue's events one after the other, up to one that is refused or gets no answer. Also says why the sink lost track, if
-/// it did.
+/// Sends a queue's events one after the other, up to one that is refused or gets no answer.
 async fn send<L: Log, S: Sink>(
     relay: &Relay<L, S>,
     cursor: &Cursor,
     queue: Queue,
     events: Vec<LoggedEvent>,
     ending: &CancellationToken,
-) -> (i64, Tried, Option<String>) {
+) -> OfQueue {
     let mut tried = Tried { queue, sent: Vec::new(), refused: None };
+    let (mut unanswered, mut lost_track) = (false, None);
     let known = relay.sink.check(&events).await;
     let until = Instant::now() + ROUND;
     let page = Arc::new(Page::of_cursor(cursor, events));
@@ -109,12 +137,18 @@ async fn send<L: Log, S: Sink>(
                 tried.refused = Some((event.id, event.event_id, reason));
                 break;
             }
-            Some(Err(SendError::Unknown { reason })) => return (cursor.shard, tried, Some(reason)),
+            Some(Err(SendError::Unknown { reason })) => {
+                lost_track = Some(reason);
+                break;
+            }
             // Still under way: it is sent again behind itself in the next round, which changes no order.
-            None => break,
+            None => {
+                unanswered = true;
+                break;
+            }
         }
     }
-    (cursor.shard, tried, None)
+    OfQueue { shard: cursor.shard, tried, unanswered, lost_track }
 }
 
 async fn send_one<L: Log, S: Sink>(relay: &Relay<L, S>, page: &Arc<Page>, index: usize) -> Result<(), SendError> {
@@ -133,5 +167,30 @@ async fn answer(reports: &Reports) -> Result<(), SendError> {
             return report.outcome;
         }
         reports.some().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_without_an_answer_come_ever_more_seldom_until_there_is_one() {
+        let last = Some(Queue::of_key("t", b"k"));
+        let unanswered = || Round { unanswered: true, last, ..Round::default() };
+        let idle = Round { idle: true, ..Round::default() };
+        let (mut pause, mut copies, mut passed) = (LOOK_EVERY, 0, Duration::ZERO);
+        while passed < Duration::from_mins(10) {
+            pause = idle.pause(unanswered().pause(pause, false), true);
+            passed += pause;
+            copies += 1;
+        }
+        assert!(copies < 20, "{copies} copies of an event in ten minutes");
+        assert_eq!(pause, LONGEST_PAUSE);
+        // Nothing is asked for any more, or something came of it.
+        assert_eq!(idle.pause(pause, false), LOOK_EVERY);
+        assert_eq!(Round { sent: 1, ..unanswered() }.pause(pause, true), LOOK_EVERY);
+        assert_eq!(Round { refused: 1, last, ..Round::default() }.pause(pause, true), LOOK_EVERY);
+        assert_eq!(Round { lost_track: Some("gone".into()), ..unanswered() }.pause(pause, true), LOOK_EVERY);
     }
 }

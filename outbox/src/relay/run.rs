@@ -15,7 +15,7 @@ use crate::relay::cursor::{Cursor, Page};
 use crate::relay::log::Log;
 use crate::relay::ownership::Ownership;
 use crate::relay::pipeline::{Outgoing, Pipeline};
-use crate::relay::resume::Round;
+use crate::relay::resume::{LOOK_EVERY, Round};
 use crate::relay::run::parked::check;
 use crate::relay::run::shards::{Look, look};
 use crate::relay::slot::Slot;
@@ -52,6 +52,8 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
     /// Ends the round under way after the event that it is at.
     ending: CancellationToken,
     look_at: Instant,
+    /// How long to wait after a round of parked events.
+    look_pause: Duration,
     claim_at: Instant,
     reports_at: Instant,
     read_at: Instant,
@@ -97,6 +99,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             resume_after: None,
             ending: CancellationToken::new(),
             look_at: now,
+            look_pause: LOOK_EVERY,
             claim_at: now,
             reports_at: now,
             read_at: now,

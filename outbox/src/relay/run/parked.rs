@@ -31,6 +31,8 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
             Ok(round) => round,
             Err(error) => return self.fail(error),
         };
+        self.look_pause = round.pause(self.look_pause, self.resume_after.is_some());
+        self.look_at = Instant::now() + self.look_pause;
         round.gone.iter().for_each(|&(shard, queue)| self.gate.opened(shard, queue));
         self.relay.stats.noted(round.sent);
         if round.sent + round.refused > 0 {
