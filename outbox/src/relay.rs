@@ -54,8 +54,8 @@ const RETENTION: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::f
 ///
 /// On PostgreSQL the relay keeps one connection of the pool, and its heartbeat takes another for a moment, so the pool must
 /// have two. A database that does not answer is not waited for without end, and its connection is closed:
-/// connecting, a read and the note of what was published get the lease, a claim and giving the shards back a third of it, a
-/// renewal a sixth (three fit into a lease). A read that was cut off gets twice as long the next time.
+/// connecting, a read, the note of what was published and each step of a retry get the lease, a claim and giving the shards back a third of it, a
+/// renewal a sixth (three fit into a lease). A read or a claim that was cut off gets twice as long the next time.
 ///
 /// | setting | default | meaning |
 /// |---|---|---|
@@ -253,7 +253,7 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
         self
     }
 
-    /// How long the sink may take at shutdown for what is under way (default: 5 s).
+    /// How long the sink may take at shutdown for what is under way (default: 5 s; at most 1 h).
     pub fn drain(mut self, drain: Duration) -> Self {
         self.relay.settings.drain = drain;
         self
@@ -303,6 +303,9 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
         if !(1..=1_000_000).contains(&self.relay.settings.keys_in_memory) {
             return Err(SettingError { setting: "keys_in_memory", bounds: "1 to 1,000,000 keys" });
         }
+        if self.relay.settings.drain > Duration::from_hours(1) {
+            return Err(SettingError { setting: "drain", bounds: "at most 1 h" });
+        }
         if retention.is_some_and(|retention| !RETENTION.contains(&retention)) {
             return Err(SettingError { setting: "retention", bounds: "1 s to 10 years" });
         }
@@ -322,4 +325,21 @@ pub struct SettingError {
     pub setting: &'static str,
     /// What it may be.
     pub bounds: &'static str,
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use sqlx::SqlitePool;
+
+    use super::*;
+    use crate::sink::memory::MemorySink;
+
+    #[tokio::test]
+    async fn time_to_drain_that_no_clock_can_hold_is_refused() {
+        let pool = SqlitePool::connect_lazy("sqlite::memory:").unwrap();
+        let build = |drain| Relay::builder(&pool, MemorySink::default()).drain(drain).build();
+        assert_eq!(build(Duration::MAX).unwrap_err().setting, "drain");
+        assert!(build(Duration::ZERO).is_ok());
+        assert!(build(Duration::from_hours(1)).is_ok());
+    }
 }
