@@ -25,7 +25,7 @@ mod answers;
 mod parked;
 mod shards;
 
-/// The most that a read may be given, however often it was cut off.
+/// The most that a read or a claim may be given, however often it was cut off.
 const LONGEST_READ: Duration = Duration::from_hours(1);
 
 /// One run of a relay: the shards that it owns, and what is under way. The slots hold one statement, or one batch, each.
@@ -65,6 +65,8 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
     pause: Duration,
     /// How long a read may take. One that was cut off gets twice as long the next time, so that a slow one comes to its end.
     read_limit: Duration,
+    /// How long a claim may take, blocked keys included: likewise.
+    claim_limit: Duration,
 }
 
 /// What handing over came to.
@@ -108,6 +110,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             failures: 0,
             pause: POLL.0,
             read_limit: relay.settings.lease,
+            claim_limit: relay.settings.lease / 3,
         }
     }
 
@@ -196,7 +199,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         }
         if self.claiming.is_empty() && now >= self.claim_at {
             let (relay, ownership) = (self.relay, self.ownership);
-            let limit = relay.settings.lease / 3;
+            let limit = self.claim_limit;
             let to_load = i64::try_from(self.gate.to_load()).unwrap_or(i64::MAX);
             self.claiming.start(within(limit, "a claim", look(ownership, &*relay.log, to_load)));
         }

@@ -1,4 +1,4 @@
-//! A hand-over while a table cannot be read, on PostgreSQL.
+//! Claims and hand-overs while the tables of parked events are slow or cannot be read, on PostgreSQL.
 
 use leastlock_outbox::{Asked, Filter, Parked, Retry};
 use leastlock_testkit::TestDatabase;
@@ -28,4 +28,26 @@ pub(crate) async fn shards_are_handed_over_though_parked_events_cannot_be_read(d
     for relay in [first, second] {
         relay.end().await;
     }
+}
+
+/// A claim gets a third of the lease at first. One that can never be done in that time must not be begun anew for ever.
+pub(crate) async fn shards_are_claimed_though_reading_their_blocked_keys_takes_longer_than_a_lease(
+    database: TestDatabase<Postgres>,
+) {
+    let (database, outbox) = tables(database).await;
+    // 16 shards take 2 s.
+    database.execute("ALTER TABLE leastlock_outbox_parked_queue RENAME TO slow_queue").await;
+    database
+        .execute(
+            "CREATE FUNCTION slowly() RETURNS SETOF slow_queue LANGUAGE plpgsql AS \
+             $$ BEGIN PERFORM pg_sleep(0.125); RETURN QUERY SELECT * FROM slow_queue; END $$",
+        )
+        .await;
+    database.execute("CREATE VIEW leastlock_outbox_parked_queue AS SELECT * FROM slowly()").await;
+    let sink = Recorder::new();
+    let relay = Running::start(&database.pool, &sink);
+    commit(&outbox, &database.pool, "k", "v").await;
+    sink.comes_to(1).await;
+    until("the relay holds all", async || shares(&database.pool).await == [16]).await;
+    relay.end().await;
 }

@@ -68,6 +68,7 @@ leastlock_testkit::mount!(suite on postgres:
     raise_that_waits_for_a_writer_stops_no_other,
     leases_are_kept_while_the_log_is_locked,
     shards_are_handed_over_though_parked_events_cannot_be_read,
+    shards_are_claimed_though_reading_their_blocked_keys_takes_longer_than_a_lease,
 );
 
 // Nothing that was published is kept, and there is no cursor.

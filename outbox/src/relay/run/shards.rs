@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Claimed, Run};
+use super::{Claimed, LONGEST_READ, Run};
 use crate::error::Error;
 use crate::relay::POLL;
 use crate::relay::connection::within;
@@ -18,6 +18,12 @@ pub(super) struct Look {
 
 impl<L: Log, S: Sink> Run<'_, L, S> {
     pub(super) fn have_claimed(&mut self, look: Result<Look, Error>) -> Result<(), Error> {
+        let at_first = self.relay.settings.lease / 3;
+        self.claim_limit = match &look {
+            // Where many keys are blocked, reading them takes its time. The lease is renewed meanwhile.
+            Err(Error::NoAnswer { .. }) => (self.claim_limit * 2).min(LONGEST_READ),
+            _ => at_first,
+        };
         match look {
             Ok(Look { claimed, look_at }) => {
                 self.claim_at = look_at;
