@@ -37,8 +37,8 @@ pub(super) struct World<M> {
     /// Decided and not noted: the event's place in the log, and its fate.
     unnoted: Vec<(usize, Option<Park>)>,
     tried: Option<Tried>,
-    /// Written and not heard of: the queue that is gone, if it is.
-    unheard: Option<Option<Queue>>,
+    /// Written and not heard of: the queue, and whether it is gone.
+    unheard: Option<(Queue, bool)>,
     delivered: BTreeSet<i64>,
     /// Given up by an operator: these may be overtaken.
     given_up: BTreeSet<i64>,
@@ -279,16 +279,15 @@ impl<M: Mind> World<M> {
                 queue.0 = State::Parked;
             }
         }
-        if tables.parked.values().all(|queue| *queue != tried.queue) {
+        let gone = tables.parked.values().all(|queue| *queue != tried.queue);
+        if gone {
             tables.queues.remove(&tried.queue);
-            self.unheard = Some(Some(tried.queue));
-        } else {
-            self.unheard = Some(None);
         }
+        self.unheard = Some((tried.queue, gone));
     }
 
     fn hear(&mut self) {
-        if let Some(queue) = self.unheard.take().flatten() {
+        if let Some((queue, true)) = self.unheard.take() {
             self.mind.opened(queue);
         }
     }
