@@ -89,7 +89,7 @@ pub enum Retry<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a request may have changed nothing"]
 pub enum Asked {
-    /// It is written, with its audit row. The relay that holds the shard does the rest.
+    /// It is written, with its audit row. What was skipped is gone; what is to be sent, the relay that holds the shard sends.
     Done {
         /// Of how many queues: keys, and events that are parked alone.
         queues: u64,
@@ -109,7 +109,9 @@ pub enum Asked {
 impl std::fmt::Display for Asked {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Done { queues } => write!(formatter, "done for {queues} keys or single events"),
+            Self::Done { queues } => {
+                write!(formatter, "written for {queues} keys or single events; a relay sends what is to be sent")
+            }
             Self::NotParked => formatter.write_str("nothing like that is parked; list what is"),
             Self::UnderWay => formatter.write_str(
                 "a relay is to send this already; see that one runs and its broker answers, and ask again once it is sent or parked",

@@ -54,8 +54,9 @@ const RETENTION: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::f
 ///
 /// On PostgreSQL the relay keeps one connection of the pool, and its heartbeat takes another for a moment, so the pool must
 /// have two. A database that does not answer is not waited for without end, and its connection is closed:
-/// connecting, a read, the note of what was published and each step of a retry get the lease, a claim and giving the shards back a third of it, a
-/// renewal a sixth (three fit into a lease). A read or a claim that was cut off gets twice as long the next time.
+/// connecting, a read, the note of what was published and each step of a retry get the lease, a claim and giving the shards
+/// back a third of it, a renewal a sixth (three fit into a lease). A read or a claim that was cut off gets twice as long the
+/// next time.
 ///
 /// | setting | default | meaning |
 /// |---|---|---|

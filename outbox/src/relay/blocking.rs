@@ -31,8 +31,9 @@ pub enum OnRefusal {
     /// the key is kept. All other keys go on. An event without a key is parked alone.
     #[default]
     BlockKey,
-    /// Parks it alone: later events of its key go on. For topics whose events stand by themselves.
-    Skip,
+    /// Parks it alone: later events of its key go on, and it is kept until somebody [retries or skips](crate::Parked) it. For topics
+    /// whose events stand by themselves.
+    ParkAlone,
     /// Stops before it, with [`Error::Refused`](crate::Error::Refused): nothing of its shard goes on.
     Halt,
 }
@@ -136,7 +137,7 @@ impl Blocking {
                 keys.unwritten.insert(event.id, Unwritten { queue, began: true });
                 Fate::Park(Cause::Refused { reason: reason.to_owned() })
             }
-            (OnRefusal::BlockKey, None) | (OnRefusal::Skip, _) => {
+            (OnRefusal::BlockKey, None) | (OnRefusal::ParkAlone, _) => {
                 Fate::Park(Cause::Alone { reason: reason.to_owned() })
             }
         }

@@ -118,6 +118,7 @@ pub(crate) async fn retry_of_a_topic_takes_all_of_its_keys<DB: TestEngine + Outb
     sink.mend_all();
     let asked = world.parked.retry(&Retry::Topic(TOPIC), "ann", "made the topic").await.unwrap();
     assert_eq!(asked, Asked::Done { queues: 3 });
+    assert_eq!(asked.to_string(), "written for 3 keys or single events; a relay sends what is to be sent");
     let left = world.comes_to_park(1).await;
     assert_eq!(left[0].topic, "elsewhere");
     assert_eq!(sink.of_key("a"), ["a1", "a2"]);

@@ -41,7 +41,7 @@ pub(crate) async fn b7_refused_event_is_parked_with_its_key_and_all_others_go_on
 ) {
     assert!(only_its_key_is_blocked(&what_arrives(OnRefusal::BlockKey, database).await));
     // What other relays do: go on with the key, or with nothing.
-    for double in [OnRefusal::Skip, OnRefusal::Halt] {
+    for double in [OnRefusal::ParkAlone, OnRefusal::Halt] {
         let arrived = what_arrives(double, TestDatabase::<DB>::create().await).await;
         assert!(!only_its_key_is_blocked(&arrived), "{double:?} must be seen: {arrived:?}");
     }
@@ -200,7 +200,7 @@ pub(crate) async fn policies_are_by_topic<DB: TestEngine + OutboxSql>(database: 
     let sink = Picky::new(Refuses::Beforehand, &["bad", "last"]);
     let relay = || {
         let relay = Relay::builder(&world.database.pool, sink.clone()).lease(LEASE);
-        let relay = relay.on_refusal_in("skipped", OnRefusal::Skip).on_refusal_in("halted", OnRefusal::Halt);
+        let relay = relay.on_refusal_in("skipped", OnRefusal::ParkAlone).on_refusal_in("halted", OnRefusal::Halt);
         Running::start(relay.build().unwrap())
     };
     for (topic, value) in [("skipped", "bad"), ("skipped", "s2"), (TOPIC, "bad"), (TOPIC, "m2")] {

@@ -8,7 +8,7 @@ use crate::sink::LoggedEvent;
 
 #[test]
 fn policies_decide_by_topic_and_an_event_without_a_key_is_parked_alone() {
-    let topics = [("skipped".to_owned(), OnRefusal::Skip), ("halted".to_owned(), OnRefusal::Halt)];
+    let topics = [("skipped".to_owned(), OnRefusal::ParkAlone), ("halted".to_owned(), OnRefusal::Halt)];
     let policies = Policies { default: OnRefusal::BlockKey, topics: topics.into() };
     let mut blocking = Blocking::new(policies, 10);
     blocking.own(SHARD, Vec::new());
