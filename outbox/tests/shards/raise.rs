@@ -139,7 +139,7 @@ pub(crate) async fn raised_shards_do_not_wait_for_what_blocks_nothing(database: 
     raise_shards(pool, 24).await.unwrap();
     commit(&Outbox::open(pool).await.unwrap(), pool, "k", "later").await;
     let sink = Recorder::new();
-    let relay = Running::with(pool, &sink, |relay| relay.on_refusal_in("skipped", OnRefusal::Skip));
+    let relay = Running::with(pool, &sink, |relay| relay.on_refusal_in("skipped", OnRefusal::ParkAlone));
     sink.comes_to(1).await;
     assert_eq!((sink.values(), database.int(PARKED).await), (vec!["later".to_owned()], 2));
     relay.end().await;
