@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 ///
 /// **An event of an old shard that is refused with [`OnRefusal::BlockKey`](crate::OnRefusal::BlockKey) meanwhile keeps all new shards shut, for
 /// every key, until an operator has retried, skipped or released it** ([`Parked`](crate::Parked)): later events of its key must not
-/// overtake it. What is parked alone (without a key, or with `OnRefusal::Skip`) keeps nothing shut. Look at
+/// overtake it. What is parked alone (without a key, or with `OnRefusal::ParkAlone`) keeps nothing shut. Look at
 /// [`Lag`](crate::Lag) after a raise.
 ///
 /// An [`Outbox`](crate::Outbox) that was opened before fails **once** with [`Error::ShardsRaised`], which rolls its transaction
