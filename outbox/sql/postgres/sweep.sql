@@ -1,6 +1,8 @@
 -- Lock: the rows deleted, for one statement. Isolation: READ COMMITTED. Rows that a mark of long enough ago sees as published, along
 -- the index (shard, xid) from $3 on: it costs what it deletes, however many rows are kept. Whoever runs it, and however often,
--- only such rows go. Answers how many they were, and the last transaction among them: further rows of it may be left.
+-- only such rows go. Answers how many they were, and from which transaction on to look
+-- the next time: the last among them, of which further rows may be left, but none beyond the first that the mark shows in progress: what
+-- that wrote is seen by a later mark.
 WITH mark AS MATERIALIZED (
     SELECT done
     FROM leastlock_outbox_mark
@@ -25,5 +27,5 @@ WITH mark AS MATERIALIZED (
     USING old
     WHERE o.shard = $1::bigint::smallint AND o.id = old.id
 )
-SELECT count(*), coalesce(max(old.xid::text::bigint), (SELECT pg_snapshot_xmin(done)::text::bigint FROM mark))::text
+SELECT count(*), least(max(old.xid::text::bigint), (SELECT pg_snapshot_xmin(done)::text::bigint FROM mark))::text
 FROM old

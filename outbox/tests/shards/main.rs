@@ -46,6 +46,7 @@ leastlock_testkit::mount!(suite on sqlite:
 leastlock_testkit::mount!(suite on postgres:
     events_go_once_they_have_been_published_for_the_retention,
     b11_log_restored_without_its_cursor_is_refused_and_rebased,
+    event_that_commits_late_goes_too,
     events_are_replayed_by_time_topic_and_id,
     lag_tells_what_is_unpublished_and_what_is_parked,
     doctor_finds_what_endangers_events,

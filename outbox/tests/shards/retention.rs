@@ -92,3 +92,29 @@ async fn now<DB: TestEngine>(database: &TestDatabase<DB>) -> i64 {
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).expect("a few seconds")
 }
+
+/// A transaction that was in progress when others, of a later id, were published, and that commits after those have gone.
+#[cfg(feature = "postgres")]
+pub(crate) async fn event_that_commits_late_goes_too(database: TestDatabase<sqlx::Postgres>) {
+    const MARK: &str = "INSERT INTO leastlock_outbox_mark (shard, done) \
+                        SELECT min(shard), pg_current_snapshot() FROM leastlock_outbox";
+    let (database, outbox) = tables(database).await;
+    let sweep = async |from: &str| -> (i64, String) {
+        let shard = database.int("SELECT min(shard)::bigint FROM leastlock_outbox").await;
+        let sweep = sqlx::query_as(include_str!("../../sql/postgres/sweep.sql"));
+        sweep.bind(shard).bind(0_i64).bind(from.to_owned()).bind(100_i64).fetch_one(&database.pool).await.unwrap()
+    };
+    let mut late = database.pool.begin().await.unwrap();
+    outbox.append(&mut late, leastlock_outbox::Event::new("moves", "k").bytes("late")).await.unwrap();
+    for value in ["1", "2", "3"] {
+        commit(&outbox, &database.pool, "k", value).await;
+    }
+    database.execute(MARK).await;
+    let (deleted, from) = sweep("0").await;
+    assert_eq!(deleted, 3);
+    commit(&outbox, &database.pool, "k", "4").await;
+    late.commit().await.unwrap();
+    database.execute(MARK).await;
+    assert_eq!(sweep(&from).await.0, 2, "the late one and the new one");
+    assert_eq!(database.int(COUNT).await, 0);
+}
