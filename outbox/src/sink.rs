@@ -101,8 +101,8 @@ impl LoggedEvent {
 ///   [`SendError::Unknown`], or drops the receipt.
 /// - Events of one key become visible at the other side in the order in which they were handed over.
 /// - After an [`SendError::Unknown`] the relay abandons everything in flight and sends again from the first event that has no
-///   answer. After a [`SendError::Permanent`] it waits for what is in flight of the shard, and sends what failed again, one
-///   event at a time.
+///   answer. After a [`SendError::Permanent`] or a [`SendError::NotSent`] it waits for all that is in flight, of every shard, and
+///   sends what failed again, one event at a time, with nothing else in flight. What is answered `Permanent` then is parked.
 ///
 /// ```
 /// use leastlock_outbox::{Batch, LoggedEvent, Refusal, Sink};
@@ -158,6 +158,12 @@ pub enum SendError {
     #[error("{reason}")]
     Unknown {
         /// What happened.
+        reason: String,
+    },
+    /// It was certainly not published, because another event was refused. It says nothing against this one, which is sent again.
+    #[error("{reason}")]
+    NotSent {
+        /// Why not.
         reason: String,
     },
 }

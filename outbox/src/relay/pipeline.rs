@@ -238,16 +238,44 @@ impl Pipeline {
         Some(lane.shard())
     }
 
-    /// The next events to hand over: lanes take turns.
-    pub(crate) fn hand_over(&mut self, gate: &mut impl Gate, now: Instant) -> Option<Outgoing> {
+    /// Whether events that were refused among others are to be sent again, each alone: nothing else is handed over until they
+    /// are settled, since a sink may pack whatever is in flight, of any shard, together and refuse it together.
+    pub(crate) fn sends_alone(&self) -> bool {
+        self.lanes.iter().any(Lane::sends_alone)
+    }
+
+    /// The next events to hand over: lanes take turns. `quiet` says that nothing is in flight but what this has handed over.
+    pub(crate) fn hand_over(&mut self, quiet: bool, gate: &mut impl Gate, now: Instant) -> Option<Outgoing> {
+        while self.sends_alone() {
+            if !quiet || self.unanswered() > 0 || self.stop.is_some() {
+                return None;
+            }
+            let outgoing = self.of_next_lane(0, Lane::sends_alone, gate, now);
+            if outgoing.is_some() {
+                return outgoing;
+            }
+        }
         let under_way = self.unanswered() + self.unnoted();
-        let room = self.limits.in_flight.saturating_sub(under_way);
+        self.of_next_lane(self.limits.in_flight.saturating_sub(under_way), |_| true, gate, now)
+    }
+
+    /// What the next of some lanes has to hand over.
+    fn of_next_lane(
+        &mut self,
+        room: u64,
+        which: impl Fn(&Lane) -> bool,
+        gate: &mut impl Gate,
+        now: Instant,
+    ) -> Option<Outgoing> {
         for _ in 0..self.lanes.len() {
             if self.stop.is_some() {
                 return None;
             }
             self.turn = (self.turn + 1) % self.lanes.len();
             let lane = &mut self.lanes[self.turn];
+            if !which(lane) {
+                continue;
+            }
             match lane.hand_over(room, gate, &mut self.progress, now) {
                 Ok(Some(outgoing)) => return Some(outgoing),
                 Ok(None) => {}
@@ -268,6 +296,7 @@ impl Pipeline {
                     self.stop = Some(stop);
                 }
             }
+            Err(SendError::NotSent { reason }) => lane.not_sent(numbers, &reason),
             Err(SendError::Unknown { reason }) => {
                 lane.unknown(numbers);
                 self.lost_track = Some(reason);

@@ -39,8 +39,10 @@ pub(super) struct Round {
     /// Events that were sent, and that were refused again.
     pub(super) sent: u64,
     pub(super) refused: u64,
-    /// Whether an event got no answer, and may still be on its way.
-    pub(super) unanswered: bool,
+    /// An event was refused, maybe only because it was among others.
+    pub(super) suspects: bool,
+    /// What is sent and no longer waited for.
+    pub(super) left_behind: Vec<Arc<Reports>>,
     /// Why the sink lost track of an event, if it did.
     pub(super) lost_track: Option<String>,
 }
@@ -51,7 +53,7 @@ impl Round {
     /// nothing, the next one goes on at the front.
     pub(super) fn pause(&self, pause: Duration, behind: bool) -> Duration {
         let nothing = self.sent + self.refused == 0 && self.gone.is_empty() && self.lost_track.is_none();
-        match (nothing, self.unanswered) {
+        match (nothing, !self.left_behind.is_empty()) {
             (true, true) => (pause * 2).min(LONGEST_PAUSE),
             (true, false) if self.idle && behind => pause,
             _ => LOOK_EVERY,
@@ -59,40 +61,57 @@ impl Round {
     }
 }
 
-/// What became of a queue in a round.
-struct OfQueue {
+/// What sending a queue's events came to.
+struct Sent {
     shard: i64,
     tried: Tried,
-    unanswered: bool,
+    suspect: bool,
+    left_behind: Option<Arc<Reports>>,
     lost_track: Option<String>,
 }
 
 /// Sends events of some of the queues that operators asked for, and writes what became of them. What is sent and not written
 /// (the relay died, or the future was dropped) is sent again, in the same order.
+///
+/// A refusal counts only of a round that is `alone`: nothing else is in flight then, and it sends the first of each queue, one after
+/// the other.
 pub(super) async fn round<L: Log, S: Sink>(
     relay: &Relay<L, S>,
     cursors: &[Cursor],
     after: Option<Queue>,
+    alone: bool,
     ending: CancellationToken,
 ) -> Result<Round, Error> {
     let shards: Vec<i64> = cursors.iter().map(|cursor| cursor.shard).collect();
     let lease = relay.settings.lease;
-    let asked = within(lease, "looking for what operators asked for", relay.log.asked(&shards, after, QUEUES)).await?;
+    let asked = within(lease, "looking for parked events", relay.log.asked(&shards, after, QUEUES)).await?;
     let mut round = Round { idle: asked.is_empty(), last: asked.last().map(|(_, queue)| *queue), ..Round::default() };
     let mut sending = Vec::with_capacity(asked.len());
     for (shard, queue) in asked {
-        let events = within(lease, "reading parked events", relay.log.head(shard, queue, EVENTS)).await?;
+        let head = relay.log.head(shard, queue, if alone { 1 } else { EVENTS });
+        let events = within(lease, "reading parked events", head).await?;
         let Some(cursor) = cursors.iter().find(|cursor| cursor.shard == shard) else { continue };
-        sending.push(send(relay, cursor, queue, events, &ending));
+        sending.push(send(relay, cursor, queue, events, alone, &ending));
     }
-    let mut tried = join_all(sending).await;
-    for cursor in cursors {
-        let mut of_shard = Vec::new();
-        for queue in tried.extract_if(.., |queue| queue.shard == cursor.shard) {
-            round.unanswered |= queue.unanswered;
-            round.lost_track = round.lost_track.take().or(queue.lost_track);
-            of_shard.push(queue.tried);
+    let mut sent = Vec::with_capacity(sending.len());
+    if alone {
+        for one in sending {
+            sent.push(one.await);
+            if sent.last().is_some_and(|sent| sent.left_behind.is_some() || sent.lost_track.is_some()) {
+                break;
+            }
         }
+    } else {
+        sent = join_all(sending).await;
+    }
+    for sent in &mut sent {
+        round.suspects |= sent.suspect;
+        round.left_behind.extend(sent.left_behind.take());
+        round.lost_track = round.lost_track.take().or(sent.lost_track.take());
+    }
+    for cursor in cursors {
+        let of_shard = sent.extract_if(.., |sent| sent.shard == cursor.shard);
+        let of_shard: Vec<Tried> = of_shard.map(|sent| sent.tried).collect();
         if of_shard.is_empty() {
             continue;
         }
@@ -115,10 +134,11 @@ async fn send<L: Log, S: Sink>(
     cursor: &Cursor,
     queue: Queue,
     events: Vec<LoggedEvent>,
+    alone: bool,
     ending: &CancellationToken,
-) -> OfQueue {
-    let mut tried = Tried { queue, sent: Vec::new(), refused: None };
-    let (mut unanswered, mut lost_track) = (false, None);
+) -> Sent {
+    let tried = Tried { queue, sent: Vec::new(), refused: None };
+    let mut sent = Sent { shard: cursor.shard, tried, suspect: false, left_behind: None, lost_track: None };
     let known = relay.sink.check(&events).await;
     let until = Instant::now() + ROUND;
     let page = Arc::new(Page::of_cursor(cursor, events));
@@ -126,39 +146,48 @@ async fn send<L: Log, S: Sink>(
         if ending.is_cancelled() || Instant::now() >= until {
             break;
         }
-        let refused = known.iter().find(|refusal| refusal.index == index).map(|refusal| refusal.reason.clone());
-        let answer = match refused {
-            Some(reason) => Some(Err(SendError::Permanent { reason })),
-            None => tokio::time::timeout_at(until.into(), send_one(relay, &page, index)).await.ok(),
-        };
+        if let Some(known) = known.iter().find(|refusal| refusal.index == index) {
+            sent.tried.refused = Some((event.id, event.event_id, known.reason.clone()));
+            break;
+        }
+        let reports = Arc::default();
+        let answer = tokio::time::timeout_at(until.into(), send_one(relay, &page, index, &reports)).await;
         match answer {
-            Some(Ok(())) => tried.sent.push(event.id),
-            Some(Err(SendError::Permanent { reason })) => {
-                tried.refused = Some((event.id, event.event_id, reason));
+            Ok(Ok(())) => sent.tried.sent.push(event.id),
+            Ok(Err(SendError::Permanent { reason })) if alone => {
+                sent.tried.refused = Some((event.id, event.event_id, reason));
                 break;
             }
-            Some(Err(SendError::Unknown { reason })) => {
-                lost_track = Some(reason);
+            Ok(Err(SendError::Permanent { .. } | SendError::NotSent { .. })) => {
+                sent.suspect = true;
+                break;
+            }
+            Ok(Err(SendError::Unknown { reason })) => {
+                sent.lost_track = Some(reason);
                 break;
             }
             // Still under way: it is sent again behind itself in the next round, which changes no order.
-            None => {
-                unanswered = true;
+            Err(_) => {
+                sent.left_behind = Some(reports);
                 break;
             }
         }
     }
-    OfQueue { shard: cursor.shard, tried, unanswered, lost_track }
+    sent
 }
 
-async fn send_one<L: Log, S: Sink>(relay: &Relay<L, S>, page: &Arc<Page>, index: usize) -> Result<(), SendError> {
-    let reports = Arc::default();
-    let batch = Batch::new(page.clone(), index..index + 1, 0, 0, &reports);
+async fn send_one<L: Log, S: Sink>(
+    relay: &Relay<L, S>,
+    page: &Arc<Page>,
+    index: usize,
+    reports: &Arc<Reports>,
+) -> Result<(), SendError> {
+    let batch = Batch::new(page.clone(), index..index + 1, 0, 0, reports);
     {
         let _turn = relay.turn.lock().await;
         relay.sink.send(batch).await;
     }
-    answer(&reports).await
+    answer(reports).await
 }
 
 async fn answer(reports: &Reports) -> Result<(), SendError> {
@@ -177,7 +206,7 @@ mod tests {
     #[test]
     fn rounds_without_an_answer_come_ever_more_seldom_until_there_is_one() {
         let last = Some(Queue::of_key("t", b"k"));
-        let unanswered = || Round { unanswered: true, last, ..Round::default() };
+        let unanswered = || Round { left_behind: vec![Arc::default()], last, ..Round::default() };
         let idle = Round { idle: true, ..Round::default() };
         let (mut pause, mut copies, mut passed) = (LOOK_EVERY, 0, Duration::ZERO);
         while passed < Duration::from_mins(10) {

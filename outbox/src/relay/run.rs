@@ -49,6 +49,10 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
     resuming: Slot<'a, Result<Round, Error>>,
     /// Where the next look for queues that operators asked for begins.
     resume_after: Option<Queue>,
+    /// The next round is to send with nothing else in flight: an event was refused among others.
+    resume_alone: bool,
+    /// What a round has sent and waits for no more.
+    left_behind: Vec<Arc<Reports>>,
     /// Ends the round under way after the event that it is at.
     ending: CancellationToken,
     look_at: Instant,
@@ -99,6 +103,8 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             parking: Vec::new(),
             resuming: Slot::empty(),
             resume_after: None,
+            resume_alone: false,
+            left_behind: Vec::new(),
             ending: CancellationToken::new(),
             look_at: now,
             look_pause: LOOK_EVERY,
@@ -193,6 +199,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     /// Starts whatever can go on.
     fn start(&mut self) {
         let now = Instant::now();
+        self.left_behind.retain(|reports| !reports.have_some());
         if !self.pipeline.is_empty() && now >= self.ownership.deadline() {
             tracing::warn!("the outbox shards' lease is over; another relay may own them");
             self.let_go();
@@ -230,7 +237,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         };
         at(!self.pipeline.is_empty(), self.ownership.deadline());
         at(self.claiming.is_empty(), self.claim_at);
-        at(self.resuming.is_empty() && !self.pipeline.is_empty(), self.look_at.max(self.resume_at));
+        at(self.can_resume(), self.look_at.max(self.resume_at));
         at(self.noting.is_empty() && self.pipeline.unnoted() > 0, self.note_at);
         // Where there is no room to read, an answer or a note makes some.
         let can_read = self.reading.is_empty() && self.pipeline.has_room();
@@ -262,10 +269,13 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             return;
         }
         let sink = &self.relay.sink;
+        let quiet = self.resuming.is_empty() && self.left_behind.is_empty();
         if let Some((lane, page)) = self.pipeline.unchecked() {
             let checking = check(self.relay, lane, page.clone(), self.gate.to_look_up(page.shard(), &page.events));
             self.handing_over.start(checking);
-        } else if let Some(outgoing) = self.pipeline.hand_over(&mut self.gate, now) {
+        } else if self.resume_alone && !self.pipeline.sends_alone() {
+            // Nothing may be in flight with what the round sends.
+        } else if let Some(outgoing) = self.pipeline.hand_over(quiet, &mut self.gate, now) {
             let Outgoing { lane, first, page, range } = outgoing;
             let batch = Batch::new(page, range, lane, first, &self.reports);
             let turn = &self.relay.turn;
@@ -308,6 +318,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         // It is not cut off: positions hold only as long as the connection that they were read on.
         self.is_read_void = !self.reading.is_empty();
         self.resuming.clear();
+        (self.resume_alone, self.left_behind) = (false, Vec::new());
         self.relay.sink.abandon();
         self.pipeline.rewind(&mut self.gate);
     }

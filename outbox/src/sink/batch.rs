@@ -156,6 +156,11 @@ impl Reports {
         self.some.notified().await;
     }
 
+    /// Whether there are some.
+    pub(crate) fn have_some(&self) -> bool {
+        !self.queue().is_empty()
+    }
+
     /// Swaps the answers for `empty`, whose memory is used again.
     pub(crate) fn take(&self, empty: Vec<Report>) -> Vec<Report> {
         std::mem::replace(&mut *self.queue(), empty)

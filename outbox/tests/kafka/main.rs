@@ -66,6 +66,8 @@ mod postgres_kafka {
         placement::keys_land_where_java_producers_put_them,
         refusals::b7_what_a_topic_cannot_take_is_found_before_anything_is_sent,
         refusals::b7_event_refused_among_others_is_told_from_the_innocent,
+        refusals::b7_event_without_a_key_stops_no_other_event,
+        refusals::b7_events_of_many_shards_that_fit_alone_are_sent_alone,
         outages::b8_b19_outage_loses_parks_and_inverts_nothing,
         parking::b7_what_the_broker_refuses_is_parked_and_leaves_in_order_once_mended,
         parking::b7_parked_events_leave_in_transactions_as_well,
@@ -79,6 +81,8 @@ mod mysql_kafka {
         placement::keys_land_where_java_producers_put_them,
         refusals::b7_what_a_topic_cannot_take_is_found_before_anything_is_sent,
         refusals::b7_event_refused_among_others_is_told_from_the_innocent,
+        refusals::b7_event_without_a_key_stops_no_other_event,
+        refusals::b7_events_of_many_shards_that_fit_alone_are_sent_alone,
         outages::b8_b19_outage_loses_parks_and_inverts_nothing,
         parking::b7_what_the_broker_refuses_is_parked_and_leaves_in_order_once_mended,
     );

@@ -1,6 +1,8 @@
 //! Events that can never be sent, on the real broker.
 
-use leastlock_outbox::{Error, Event, MIGRATIONS, OnRefusal, Outbox, OutboxSql, Relay};
+use std::time::Duration;
+
+use leastlock_outbox::{Error, Event, KafkaSink, MIGRATIONS, OnRefusal, Outbox, OutboxSql, Relay};
 use leastlock_testkit::broker::{Broker, Record};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use rdkafka::ClientConfig;
@@ -135,4 +137,73 @@ pub(crate) async fn b7_event_refused_among_others_is_told_from_the_innocent<DB: 
     // In order, whoever was in the batch of the large one.
     landed.retain(|value| value.parse().is_ok_and(|number: usize| number < 20));
     assert_eq!(landed, (0..20).map(value).collect::<Vec<_>>());
+}
+
+/// Appends `events` to a topic that came to take less than the relay knows, and waits until all but `parked` of them landed: well before
+/// the topic is asked for again.
+async fn lands_but<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+    broker: &Broker,
+    (name, value): (&str, &str),
+    events: impl Fn(&str) -> Vec<Event>,
+    parked: u64,
+) {
+    let database = database.with(&MIGRATIONS).await;
+    let outbox = Outbox::open(&database.pool).await.unwrap();
+    let topic = broker.topic(1).await;
+    let mut config = ClientConfig::new();
+    // So long that whatever is sent side by side is one batch.
+    config.set("bootstrap.servers", broker.bootstrap()).set("linger.ms", "20");
+    let sink = KafkaSink::new(config).expect("valid settings");
+    let relay = Relay::builder(&database.pool, sink).woken_by(outbox.wake()).build().unwrap();
+    let (stats, shutdown) = (relay.stats(), CancellationToken::new());
+    let running = tokio::spawn(relay.run(shutdown.clone()));
+    let append = async |events: Vec<Event>| {
+        let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
+        outbox.append_all(&mut tx, &events).await.unwrap();
+        tx.commit().await.unwrap();
+        outbox.wake().notify();
+    };
+    let settled = async |events: u64| {
+        let comes = async {
+            while stats.published() + stats.parked() < events {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let limit = Duration::from_secs(20);
+        tokio::time::timeout(limit, comes).await.unwrap_or_else(|_| panic!("of {events} only {}", stats.published()));
+    };
+    append(vec![Event::new(&topic, "k").bytes("first")]).await;
+    settled(1).await;
+    alter_topic(broker, &topic, name, value).await;
+    let events = events(&topic);
+    let count = events.len() as u64;
+    append(events).await;
+    settled(1 + count).await;
+    assert_eq!(stats.parked(), parked, "an innocent is parked");
+    assert_eq!(broker.read_all(&topic, PATIENCE).await.len() as u64, 1 + count - parked);
+    shutdown.cancel();
+    running.await.unwrap().unwrap();
+}
+
+/// The broker says of the others of its batch only that another one is invalid.
+pub(crate) async fn b7_event_without_a_key_stops_no_other_event<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+    broker: Broker,
+) {
+    let events = |topic: &str| {
+        let of_key = |number| Event::new(topic, format!("k{number}")).bytes("1");
+        (0..40).map(of_key).chain([Event::without_key(topic).bytes("no key")]).chain((40..60).map(of_key)).collect()
+    };
+    lands_but(database, &broker, ("cleanup.policy", "compact"), events, 1).await;
+}
+
+/// Each fits alone, two of them do not: sent again side by side from several shards they would be refused together once more.
+pub(crate) async fn b7_events_of_many_shards_that_fit_alone_are_sent_alone<DB: TestEngine + OutboxSql>(
+    database: TestDatabase<DB>,
+    broker: Broker,
+) {
+    let events =
+        |topic: &str| (0..40).map(|number| Event::new(topic, format!("k{number}")).bytes("x".repeat(500))).collect();
+    lands_but(database, &broker, ("max.message.bytes", "1000"), events, 0).await;
 }

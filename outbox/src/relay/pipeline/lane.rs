@@ -119,6 +119,11 @@ impl Lane {
         self.next - self.published
     }
 
+    /// Whether events of it are to be sent again alone.
+    pub(super) fn sends_alone(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
     pub(super) fn unanswered(&self) -> u64 {
         self.unanswered
     }

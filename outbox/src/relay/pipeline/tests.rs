@@ -24,6 +24,8 @@ enum Op {
     Publish(prop::sample::Index),
     /// A refusal of an innocent: its batch was refused because of another event.
     RefuseInnocent(prop::sample::Index),
+    /// It was not tried, because of another event.
+    NotSent(prop::sample::Index),
     LoseTrack(prop::sample::Index),
     Note,
     NoteTaken,
@@ -32,6 +34,9 @@ enum Op {
     /// A shard is to be another relay's.
     Drain(prop::sample::Index),
     GiveUp,
+    /// A parked event that an operator asked for is sent, and answered for.
+    Resume,
+    Resumed,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -41,6 +46,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => Just(Op::HandOver),
         12 => any().prop_map(Op::Publish),
         2 => any().prop_map(Op::RefuseInnocent),
+        1 => any().prop_map(Op::NotSent),
         1 => any().prop_map(Op::LoseTrack),
         3 => Just(Op::Note),
         3 => Just(Op::NoteTaken),
@@ -48,6 +54,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any().prop_map(Op::Takeover),
         1 => any().prop_map(Op::Drain),
         3 => Just(Op::GiveUp),
+        1 => Just(Op::Resume),
+        2 => Just(Op::Resumed),
     ]
 }
 
@@ -71,6 +79,8 @@ struct World {
     /// The highest event of each shard that was handed over since it last went back.
     sent: BTreeMap<i64, i64>,
     poison: BTreeSet<(i64, i64)>,
+    /// Whether something of a round is in flight.
+    resuming: bool,
 }
 
 impl World {
@@ -89,6 +99,7 @@ impl World {
             landed: BTreeMap::new(),
             sent: BTreeMap::new(),
             poison,
+            resuming: false,
         };
         (0..SHARDS).for_each(|shard| world.own(shard));
         world
@@ -127,10 +138,18 @@ impl World {
             self.pipeline.checked(lane, refusals);
         }
         let under_way = self.pipeline.unanswered() + self.pipeline.unnoted();
-        let Some(outgoing) = self.pipeline.hand_over(&mut self.gate, Instant::now()) else { return false };
+        let Some(outgoing) = self.pipeline.hand_over(!self.resuming, &mut self.gate, Instant::now()) else {
+            return false;
+        };
         let events = &outgoing.page.events[outgoing.range.clone()];
         let alone = self.sent.get(&events[0].shard).is_some_and(|sent| *sent >= events[0].id);
         assert!(!alone || events.len() == 1, "sent again together: {events:?}");
+        // Whatever is in flight may be packed together, whichever shard it is of.
+        // What was sent for a lane that is no more was abandoned.
+        let in_flight =
+            || self.reports_for.iter().filter(|(of, ..)| self.pipeline.lanes.iter().any(|lane| lane.id() == *of));
+        assert!(!alone || (in_flight().next().is_none() && !self.resuming), "not alone: {events:?}");
+        assert!(in_flight().all(|(.., alone)| !alone), "beside one that is alone: {events:?}");
         assert!(alone || under_way + events.len() as u64 <= LIMITS.in_flight, "over the limit");
         for (number, event) in (outgoing.first..).zip(events) {
             if !alone {
@@ -145,10 +164,12 @@ impl World {
     fn answer(&mut self, which: usize, outcome: Result<(), SendError>) {
         let (lane, first, event, alone) = self.reports_for.remove(which);
         let poison = self.poison.contains(&(event.shard, event.id));
-        let innocent = alone && matches!(outcome, Err(SendError::Permanent { .. }));
-        let outcome = if poison {
+        let is_refusal = matches!(outcome, Err(SendError::Permanent { .. }));
+        let not_sent = matches!(outcome, Err(SendError::NotSent { .. }));
+        // A refusal of one that is alone is true.
+        let outcome = if poison && !not_sent {
             Err(permanent())
-        } else if innocent {
+        } else if alone && is_refusal {
             Ok(())
         } else {
             outcome
@@ -230,6 +251,9 @@ impl World {
             Op::HandOver => drop(self.hand_over()),
             Op::Publish(which) => self.answer_one(*which, published),
             Op::RefuseInnocent(which) => self.answer_one(*which, innocent),
+            Op::NotSent(which) => self.answer_one(*which, Err(SendError::NotSent { reason: "another".into() })),
+            Op::Resume => self.resuming |= !self.pipeline.sends_alone(),
+            Op::Resumed => self.resuming = false,
             Op::LoseTrack(which) => self.answer_one(*which, Err(SendError::Unknown { reason: "lost".into() })),
             Op::Note => self.note(),
             Op::NoteTaken => self.note_taken(),
@@ -263,6 +287,7 @@ impl World {
 
     /// From here on everything works.
     fn settle(&mut self) {
+        self.resuming = false;
         for round in 0.. {
             assert!(round < 1_000, "it never comes to an end: {:?}", self.pipeline);
             let mut moved = self.read() > 0;

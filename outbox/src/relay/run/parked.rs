@@ -17,17 +17,25 @@ use crate::sink::Sink;
 impl<L: Log, S: Sink> Run<'_, L, S> {
     /// Looks for what operators have asked for, if it is time.
     pub(super) fn start_resuming(&mut self, now: Instant) {
-        if self.resuming.is_empty() && now >= self.look_at && !self.pipeline.is_empty() {
+        if self.can_resume() && now >= self.look_at {
             let cursors: Vec<Cursor> = self.pipeline.staying().cloned().collect();
             self.gate.round_begins();
-            let (relay, after, ending) = (self.relay, self.resume_after, self.ending.clone());
-            self.resuming.start(async move { resume::round(relay, &cursors, after, ending).await });
+            let (relay, after, alone, ending) = (self.relay, self.resume_after, self.resume_alone, self.ending.clone());
+            self.resuming.start(async move { resume::round(relay, &cursors, after, alone, ending).await });
         }
+    }
+
+    /// Whether a round may begin: not beside an event that is sent alone, and if it is to send alone, beside nothing.
+    pub(super) fn can_resume(&self) -> bool {
+        let quiet = || self.pipeline.unanswered() == 0 && self.handing_over.is_empty() && self.left_behind.is_empty();
+        let may = !self.pipeline.is_empty() && !self.pipeline.sends_alone() && (!self.resume_alone || quiet());
+        may && self.resuming.is_empty()
     }
 
     pub(super) fn have_resumed(&mut self, round: Result<Round, Error>) -> Result<(), Error> {
         self.look_at = Instant::now() + LOOK_EVERY;
-        let round = match round {
+        self.resume_alone = false;
+        let mut round = match round {
             Ok(round) => round,
             Err(error) => return self.fail(error),
         };
@@ -43,7 +51,14 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
         if from_the_front || round.sent + round.refused > 0 || !round.gone.is_empty() {
             self.look_at = Instant::now();
         }
-        self.resume_after = round.last;
+        self.left_behind.append(&mut round.left_behind);
+        // What was refused among others is now the first of its queue.
+        self.resume_alone = round.suspects;
+        if round.suspects {
+            self.look_at = Instant::now();
+        } else {
+            self.resume_after = round.last;
+        }
         if let Some(reason) = round.lost_track {
             tracing::warn!(reason, "the sink lost track of a parked event; it is sent again");
             self.abandon();

@@ -33,6 +33,8 @@ pub(super) fn send_error(error: &KafkaError) -> SendError {
     let reason = error.to_string();
     match error.rdkafka_error_code() {
         Some(code) if is_permanent(code) => SendError::Permanent { reason },
+        // Another record of its batch is what the broker did not take.
+        Some(RDKafkaErrorCode::InvalidDifferentRecord) => SendError::NotSent { reason },
         _ => SendError::Unknown { reason },
     }
 }

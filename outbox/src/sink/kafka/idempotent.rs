@@ -55,10 +55,8 @@ impl Idempotent {
             // None of the others may overtake it.
             while let Some((_, receipt)) = batch.next() {
                 receipt.failed(match &error {
-                    SendError::Permanent { .. } => {
-                        SendError::Permanent { reason: "not sent: an event before it was refused".into() }
-                    }
-                    unknown @ SendError::Unknown { .. } => unknown.clone(),
+                    SendError::Unknown { .. } => error.clone(),
+                    _ => SendError::NotSent { reason: "an event before it was refused".into() },
                 });
             }
         }

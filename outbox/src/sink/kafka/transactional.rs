@@ -159,7 +159,7 @@ fn reports(producer: &Transacting) -> Result<Vec<(usize, KafkaError)>, KafkaErro
     while producer.in_flight_count() > 0 {
         std::thread::sleep(REPORT_PAUSE);
         let failed = producer.context().take();
-        if failed.iter().any(|(_, error)| is_permanent(error)) {
+        if failed.iter().any(|(_, error)| is_refusal(error)) {
             return Ok(failed);
         }
         if let Some((_, error)) = failed.into_iter().next() {
@@ -183,7 +183,7 @@ fn enqueue(producer: &Transacting, batch: &Batch) -> Result<Vec<(usize, KafkaErr
                     next = again;
                     std::thread::sleep(QUEUE_FULL_PAUSE);
                 }
-                Err((error, _)) if is_permanent(&error) => return Ok(vec![(index, error)]),
+                Err((error, _)) if is_refusal(&error) => return Ok(vec![(index, error)]),
                 Err((error, _)) => return Err(error),
             }
         }
@@ -196,15 +196,16 @@ fn refuse(mut batch: Batch, refusals: &[(usize, KafkaError)]) {
     while let Some((_, receipt)) = batch.next() {
         let own = refusals.iter().find(|(refused, _)| *refused == index);
         receipt.failed(match own {
-            Some((_, error)) if is_permanent(error) => send_error(error),
-            _ => SendError::Permanent { reason: "not published: another event of its shard was refused".into() },
+            Some((_, error)) if is_refusal(error) => send_error(error),
+            _ => SendError::NotSent { reason: "another event of its shard was refused".into() },
         });
         index += 1;
     }
 }
 
-fn is_permanent(error: &KafkaError) -> bool {
-    matches!(send_error(error), SendError::Permanent { .. })
+/// Whether it speaks of this event, or of another one that its batch was refused for; not of the broker.
+fn is_refusal(error: &KafkaError) -> bool {
+    !matches!(send_error(error), SendError::Unknown { .. })
 }
 
 /// What the broker refused of the transaction that is open, by place in its batch.
@@ -260,11 +261,20 @@ mod tests {
 
     /// Sends events as the owner of an epoch; answers what the sink says of each run of them.
     async fn send(sink: &impl Sink, epoch: i64, events: Vec<LoggedEvent>) -> Vec<Report> {
+        let count = events.len();
+        let reports = Arc::new(Reports::default());
+        sink.send(batch(epoch, events, &reports)).await;
+        answers(&reports, count).await
+    }
+
+    fn batch(epoch: i64, events: Vec<LoggedEvent>, reports: &Arc<Reports>) -> Batch {
         let position = Position { done: String::new(), target: None, last_id: 0 };
         let count = events.len();
         let page = Arc::new(Page::of_cursor(&Cursor { shard: 3, epoch, position }, events));
-        let reports = Arc::new(Reports::default());
-        sink.send(Batch::new(page, 0..count, 1, 0, &reports)).await;
+        Batch::new(page, 0..count, 1, 0, reports)
+    }
+
+    async fn answers(reports: &Reports, count: usize) -> Vec<Report> {
         let mut answers = Vec::new();
         let answered = async {
             while answers.iter().map(|report: &Report| report.count).sum::<u64>() < count as u64 {
@@ -313,6 +323,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn b7_what_waits_behind_a_refused_batch_is_not_refused() {
+        let broker = Broker::real();
+        let topic = broker.topic(1).await;
+        let mut config = config(&broker);
+        config.set("message.max.bytes", "4000000");
+        let prefix = format!("leastlock-test-{}", uuid::Uuid::new_v4().simple());
+        let sink = KafkaSink::transactional(config, prefix).expect("valid settings");
+        let (refused, behind) = (Arc::new(Reports::default()), Arc::new(Reports::default()));
+        // The producer has yet to begin, so the second waits.
+        sink.send(batch(1, vec![event(&topic, 1, &vec![b'x'; 2_000_000])], &refused)).await;
+        sink.send(batch(1, vec![event(&topic, 2, b"2")], &behind)).await;
+        let refused = answers(&refused, 1).await;
+        assert!(matches!(refused[0].outcome, Err(SendError::Permanent { .. })), "{refused:?}");
+        let behind = answers(&behind, 1).await;
+        assert!(matches!(behind[0].outcome, Err(SendError::NotSent { .. })), "{behind:?}");
+    }
+
+    #[tokio::test]
     async fn b7_refused_event_aborts_its_transaction_and_nothing_of_it_is_seen() {
         let broker = Broker::real();
         let topic = broker.topic(1).await;
@@ -325,7 +353,9 @@ mod tests {
         let events = || vec![event(&topic, 1, b"1"), event(&topic, 2, &large), event(&topic, 3, b"3")];
         let refused = send(&sink, 1, events()).await;
         let permanent = |report: &Report| matches!(report.outcome, Err(SendError::Permanent { .. }));
-        assert!(refused.iter().all(permanent), "{refused:?}");
+        let not_sent = |report: &Report| matches!(report.outcome, Err(SendError::NotSent { .. }));
+        assert!(refused.iter().any(permanent), "{refused:?}");
+        assert!(refused.iter().all(|report| permanent(report) || not_sent(report)), "{refused:?}");
         assert_eq!(landed(&broker, &topic).await, Vec::<String>::new());
         // As the relay does: each again, alone.
         for (event, passes) in events().into_iter().zip([true, false, true]) {

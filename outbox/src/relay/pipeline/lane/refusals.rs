@@ -35,7 +35,14 @@ impl Lane {
         Ok(())
     }
 
-    /// The first event that was refused among others, once nothing else is in flight. Not one whose key was blocked by another of
+    /// Answers of the sink: another event was refused instead of these. Each is sent alone, if it already was: again.
+    pub(in crate::relay::pipeline) fn not_sent(&mut self, numbers: Range<u64>, reason: &str) {
+        self.unanswered -= numbers.end - numbers.start;
+        self.alone.take_if(|alone| numbers.contains(alone));
+        self.refused.extend(numbers.map(|number| (number, reason.to_owned())));
+    }
+
+    /// The first event that was refused among others. The pipeline asks once nothing at all is in flight. Not one whose key was blocked by another of
     /// them.
     pub(super) fn hand_over_alone(
         &mut self,
@@ -43,9 +50,6 @@ impl Lane {
         progress: &mut Progress,
         now: Instant,
     ) -> Result<Option<Outgoing>, Stop> {
-        if self.unanswered > 0 {
-            return Ok(None);
-        }
         while let Some((&number, _)) = self.refused.first_key_value() {
             let page = self.page_of(number);
             let (index, page) = (page.index(number), page.page.clone());
