@@ -71,6 +71,13 @@ mod tests {
         matches!(send_error(&KafkaError::MessageProduction(code)), SendError::Permanent { .. })
     }
 
+    /// Nor is what its batch was refused for: were it unknown, the same batch would form again and again.
+    #[test]
+    fn b7_another_record_of_its_batch_is_not_an_events_fault() {
+        let error = KafkaError::MessageProduction(RDKafkaErrorCode::InvalidDifferentRecord);
+        assert!(matches!(send_error(&error), SendError::NotSent { .. }), "{error:?}");
+    }
+
     #[test]
     fn b8_an_outage_is_never_an_events_fault() {
         use RDKafkaErrorCode as Code;

@@ -49,6 +49,18 @@ pub(super) struct Facts {
 }
 
 impl Facts {
+    /// These, and what was known before where they say nothing. Of a topic that is gone nothing is.
+    fn or(self, before: Self) -> Self {
+        if self.partitions == Some(0) {
+            return self;
+        }
+        Self {
+            partitions: self.partitions.or(before.partitions),
+            max_bytes: self.max_bytes.or(before.max_bytes),
+            compacted: self.compacted.or(before.compacted),
+        }
+    }
+
     /// Why the topic cannot take the event, if it cannot.
     fn refusal(&self, event: &LoggedEvent, compressed: bool) -> Option<String> {
         let topic = &event.topic;
@@ -129,7 +141,7 @@ impl Topics {
         let (all, client, topic) = (self.known.clone(), self.client(), topic.to_owned());
         tokio::spawn(async move {
             let asked = ask(client, topic.clone()).await;
-            keep(&all, topic, asked.unwrap_or(known.facts));
+            keep(&all, topic, asked.unwrap_or_default().or(known.facts));
         });
     }
 
@@ -143,7 +155,7 @@ impl Topics {
                 tokio::time::sleep(GRACE_PAUSE).await;
                 continue;
             }
-            let facts = asked.or(before).unwrap_or_default();
+            let facts = asked.unwrap_or_default().or(before.unwrap_or_default());
             keep(&self.known, topic.to_owned(), facts);
             return facts;
         }
@@ -160,6 +172,11 @@ impl Topics {
             }
         }
         client.clone()
+    }
+
+    #[cfg(test)]
+    pub(super) fn set(&self, topic: &str, facts: Facts) {
+        keep(&self.known, topic.to_owned(), facts);
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
@@ -203,5 +220,21 @@ fn partitions(client: &AdminClient<DefaultClientContext>, topic: &str) -> Option
         None => i32::try_from(found.partitions().len()).ok().filter(|partitions| *partitions > 0),
         Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::InvalidTopic) => Some(0),
         Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b19_what_the_cluster_does_not_say_stays_as_it_was() {
+        let before = Facts { partitions: Some(3), max_bytes: Some(500), compacted: Some(true) };
+        assert_eq!(Facts::default().or(before), before);
+        // Its metadata came, its configuration did not.
+        let asked = Facts { partitions: Some(4), ..Facts::default() };
+        assert_eq!(asked.or(before), Facts { partitions: Some(4), ..before });
+        let gone = Facts { partitions: Some(0), ..Facts::default() };
+        assert_eq!(gone.or(before), gone);
     }
 }
