@@ -116,7 +116,7 @@ pub use crate::rebase::{RebaseSql, Rebased, rebase};
 pub use crate::relay::{Log, OnRefusal, Relay, RelayBuilder, SqlLog, Stats, Summary};
 pub use crate::replay::{Replay, ReplaySql};
 #[cfg(feature = "kafka")]
-pub use crate::sink::kafka::KafkaSink;
+pub use crate::sink::kafka::{KafkaSink, KafkaSinkError};
 pub use crate::sink::memory::MemorySink;
 pub use crate::sink::{Batch, LoggedEvent, Receipt, Refusal, SendError, Sink};
 pub use crate::sql::OutboxSql;

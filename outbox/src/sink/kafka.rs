@@ -15,13 +15,53 @@ use idempotent::Idempotent;
 use topics::Topics;
 use transactional::Transactional;
 
-/// What order and durability of events rest on; the caller's configuration may not say otherwise.
-const REQUIRED: [(&str, &str, &str); 4] = [
-    ("enable.idempotence", "true", "a retry inside the producer must neither double nor overtake"),
-    ("acks", "all", "an acknowledged event must survive the loss of its leader"),
-    ("message.timeout.ms", "0", "an outage must end by the relay's lease, never by dropping a message"),
-    ("partitioner", "murmur2_random", "keys must land where Java producers put them"),
+/// What order and durability of events rest on; the caller's configuration may not say otherwise, by whatever name.
+const REQUIRED: [Required; 6] = [
+    Required {
+        name: "enable.idempotence",
+        aliases: &[],
+        value: "true",
+        why: "a retry inside the producer must neither double nor overtake",
+    },
+    Required {
+        name: "acks",
+        aliases: &["request.required.acks"],
+        value: "all",
+        why: "an acknowledged event must survive the loss of its leader",
+    },
+    Required {
+        name: "message.timeout.ms",
+        aliases: &["delivery.timeout.ms"],
+        value: "0",
+        why: "an outage must end by the relay's lease, never by dropping a message",
+    },
+    Required {
+        name: "message.send.max.retries",
+        aliases: &["retries"],
+        value: "2147483647",
+        why: "an outage must end by the relay's lease, never by dropping a message",
+    },
+    Required {
+        name: "partitioner",
+        aliases: &[],
+        value: "murmur2_random",
+        why: "keys must land where Java producers put them",
+    },
+    Required {
+        name: "delivery.report.only.error",
+        aliases: &[],
+        value: "false",
+        why: "an event counts as published by its report",
+    },
 ];
+
+/// A setting that must be as it is.
+struct Required {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    value: &'static str,
+    why: &'static str,
+}
 
 /// Publishes to Kafka: pipelined, idempotent, `acks=all`; keys land where Java producers put them.
 ///
@@ -82,7 +122,7 @@ impl KafkaSink {
     /// unless they are set, `linger.ms` is 1 and `message.max.bytes` the brokers' default, 1,048,588.
     ///
     /// # Errors
-    /// [`KafkaSinkError::Setting`] when `config` contradicts that, [`KafkaSinkError::Client`] when librdkafka refuses it.
+    /// [`KafkaSinkError::Setting`] when `config` contradicts that, names no broker or has a `transactional.id`, [`KafkaSinkError::Client`] when librdkafka refuses it.
     /// The broker is not contacted.
     pub fn new(config: ClientConfig) -> Result<Self, KafkaSinkError> {
         let config = checked(config)?;
@@ -106,11 +146,26 @@ impl KafkaSink {
 
 /// The configuration with what is required set.
 fn checked(mut config: ClientConfig) -> Result<ClientConfig, KafkaSinkError> {
-    for (name, value, why) in REQUIRED {
-        if config.get(name).is_some_and(|set| set != value) {
-            return Err(KafkaSinkError::Setting { name, value, why });
+    for Required { name, aliases, value, why } in REQUIRED {
+        for alias in [name].iter().chain(aliases) {
+            // librdkafka takes a topic's setting with this prefix as well.
+            for alias in [(*alias).to_owned(), format!("topic.{alias}")] {
+                if config.get(&alias).is_some_and(|set| set != value) {
+                    return Err(KafkaSinkError::Setting { name, value, why });
+                }
+                config.remove(&alias);
+            }
         }
         config.set(name, value);
+    }
+    let brokers = ["bootstrap.servers", "metadata.broker.list"].into_iter().filter_map(|name| config.get(name));
+    if brokers.map(str::trim).all(str::is_empty) {
+        let why = "without a broker events wait for ever";
+        return Err(KafkaSinkError::Setting { name: "bootstrap.servers", value: "set", why });
+    }
+    let why = "each shard has one of its own, which `KafkaSink::transactional` sets";
+    if config.get("transactional.id").is_some() {
+        return Err(KafkaSinkError::Setting { name: "transactional.id", value: "left out", why });
     }
     // As much as brokers take by default, where librdkafka stops a little before.
     if config.get("message.max.bytes").is_none() {
