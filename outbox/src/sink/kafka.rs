@@ -81,7 +81,8 @@ struct Required {
 ///
 /// # Transactions
 /// [`transactional`](Self::transactional) publishes each batch in a transaction, under an id of its shard's own: a relay that lost a
-/// shard and does not know it yet is refused by the broker once the new owner has begun. Consumers have to read with
+/// shard and does not know it yet is refused by the broker once the new owner has begun. (Not if it is stopped before it begins itself:
+/// it then fences the new owner, which begins again, so events may be repeated, and none is lost.) Consumers have to read with
 /// `isolation.level=read_committed`, and events are delayed by a commit a batch.
 pub struct KafkaSink {
     producers: Producers,
@@ -194,7 +195,7 @@ impl Sink for KafkaSink {
     async fn send(&self, batch: Batch) {
         match &self.producers {
             Producers::Idempotent(producers) => producers.send(batch, &self.topics).await,
-            Producers::Transactional(producers) => producers.send(batch).await,
+            Producers::Transactional(producers) => producers.send(batch),
         }
     }
 

@@ -2,7 +2,9 @@
 //!
 //! A shard's producer is made when its first batch of an epoch comes; beginning (`init_transactions`) is what fences the
 //! previous owner's, whose open transaction the broker aborts. A producer never begins again by itself: only the relay, which
-//! has just looked at its lease, causes a new one to be made, so a zombie cannot fence its successor.
+//! has just looked at its lease, causes a new one to be made. A relay that is stopped between that look and the beginning can
+//! still fence its successor when it goes on; the successor's batch is then unknown, and its next producer fences in turn.
+//! Events may be repeated that way; none is lost.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,8 +30,6 @@ const ABORT_LIMIT: Duration = Duration::from_secs(1);
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(5);
 /// How long reports are collected before they are looked at.
 const REPORT_PAUSE: Duration = Duration::from_millis(1);
-/// Batches that wait for the one before them to commit.
-const WAITING_BATCHES: usize = 2;
 
 /// The producers of a sink, by shard.
 pub(super) struct Transactional {
@@ -44,7 +44,8 @@ type Transacting = ThreadedProducer<Refusals>;
 /// A shard's producer, on a thread of its own: the calls that end a transaction block.
 struct Shard {
     epoch: i64,
-    batches: mpsc::Sender<Batch>,
+    /// The relay bounds what is in flight. To wait for room here would keep every other shard waiting too.
+    batches: mpsc::UnboundedSender<Batch>,
     producer: Arc<Transacting>,
     /// It begins no further transaction.
     ended: Arc<AtomicBool>,
@@ -65,12 +66,12 @@ impl Transactional {
         Ok(sink)
     }
 
-    pub(super) async fn send(&self, batch: Batch) {
+    pub(super) fn send(&self, batch: Batch) {
         let batches = match self.shard(batch.shard(), batch.epoch()) {
             Ok(batches) => batches,
             Err(error) => return batch.unknown(error.to_string()),
         };
-        if let Err(mpsc::error::SendError(not_sent)) = batches.send(batch).await {
+        if let Err(mpsc::error::SendError(not_sent)) = batches.send(batch) {
             refuse(not_sent, &[]);
         }
     }
@@ -81,13 +82,13 @@ impl Transactional {
     }
 
     /// Where to send a shard's batches of an epoch.
-    fn shard(&self, shard: i64, epoch: i64) -> Result<mpsc::Sender<Batch>, KafkaError> {
+    fn shard(&self, shard: i64, epoch: i64) -> Result<mpsc::UnboundedSender<Batch>, KafkaError> {
         let mut shards = self.shards();
         if let Some(known) = shards.get(&shard).filter(|known| known.epoch == epoch && !known.batches.is_closed()) {
             return Ok(known.batches.clone());
         }
         let producer = Arc::new(self.producer(shard)?);
-        let (batches, waiting) = mpsc::channel(WAITING_BATCHES);
+        let (batches, waiting) = mpsc::unbounded_channel();
         let ended = Arc::new(AtomicBool::new(false));
         let worker = (producer.clone(), ended.clone());
         std::thread::spawn(move || publish(&worker.0, &worker.1, waiting));
@@ -108,7 +109,7 @@ impl Transactional {
 }
 
 /// Publishes batches until one fails for another reason than its own events. What waits then is dropped, and says so.
-fn publish(producer: &Transacting, ended: &AtomicBool, mut waiting: mpsc::Receiver<Batch>) {
+fn publish(producer: &Transacting, ended: &AtomicBool, mut waiting: mpsc::UnboundedReceiver<Batch>) {
     let mut begun = producer.init_transactions(COORDINATOR_LIMIT);
     while let Some(batch) = waiting.blocking_recv() {
         if ended.load(Ordering::Acquire) {
@@ -234,6 +235,7 @@ impl ProducerContext<NoCustomPartitioner> for Refusals {
 mod tests {
     //! What the broker itself refuses: on the real one, since the mock cluster's transactions are hollow.
 
+    use futures_util::FutureExt as _;
     use leastlock_testkit::broker::Broker;
 
     use super::*;
@@ -320,6 +322,20 @@ mod tests {
         // Without transactions it lands: the test would see it.
         let (landed, _) = zombie(&broker, || KafkaSink::new(config(&broker)).expect("valid settings")).await;
         assert_eq!(landed, ["1", "1", "2", "late", "3"]);
+    }
+
+    #[tokio::test]
+    async fn b8_shard_that_waits_for_its_broker_keeps_no_other_waiting() {
+        let mut config = ClientConfig::new();
+        // Nobody is there.
+        config.set("bootstrap.servers", "127.0.0.1:1");
+        let sink = KafkaSink::transactional(config, "leastlock-test").expect("valid settings");
+        let reports = Arc::new(Reports::default());
+        for id in 1..=10 {
+            let handed_over = sink.send(batch(1, vec![event("t", id, b"1")], &reports)).now_or_never();
+            assert!(handed_over.is_some(), "batch {id} waits, and with it those of all shards");
+        }
+        sink.abandon();
     }
 
     #[tokio::test]
