@@ -1,9 +1,10 @@
 //! What is known of topics before anything is sent to them: kept, and asked for again now and then.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
@@ -21,6 +22,9 @@ const GRACE: Duration = Duration::from_secs(2);
 const GRACE_PAUSE: Duration = Duration::from_millis(100);
 /// How long one request may take. Without an answer nothing is refused.
 const REQUEST_LIMIT: Duration = Duration::from_secs(2);
+
+/// So many topics are remembered.
+const MOST: usize = 10_000;
 
 /// The topics that events went to.
 pub(super) struct Topics {
@@ -94,25 +98,40 @@ impl Topics {
         Self { config, known: Arc::default(), client: Mutex::default() }
     }
 
-    /// Those of the events that their topics cannot take.
+    /// Those of the events that their topics cannot take. What has to be asked for is asked for together.
     pub(super) async fn check(&self, events: &[LoggedEvent], compressed: bool) -> Vec<Refusal> {
-        let mut refusals = Vec::new();
-        // Runs of one topic are usual, and facts are small.
-        let mut last: Option<(&str, Facts)> = None;
-        for (index, event) in events.iter().enumerate() {
-            let facts = match last {
-                Some((topic, facts)) if topic == event.topic => facts,
-                _ => self.facts(&event.topic, REFRESH).await,
-            };
-            last = Some((&event.topic, facts));
-            if facts.refusal(event, compressed).is_none() {
-                continue;
-            }
-            let fresh = self.facts(&event.topic, REFUSAL_AGE).await;
-            last = Some((&event.topic, fresh));
-            refusals.extend(fresh.refusal(event, compressed).map(|reason| Refusal { index, reason }));
+        let mut facts = self.all_facts(events.iter(), REFRESH).await;
+        let refused = |event: &&LoggedEvent| facts[event.topic.as_str()].refusal(event, compressed).is_some();
+        let refused: Vec<&LoggedEvent> = events.iter().filter(refused).collect();
+        if refused.is_empty() {
+            return Vec::new();
         }
-        refusals
+        facts.extend(self.all_facts(refused.into_iter(), REFUSAL_AGE).await);
+        let refusal = |(index, event): (usize, &LoggedEvent)| {
+            let reason = facts[event.topic.as_str()].refusal(event, compressed)?;
+            Some(Refusal { index, reason })
+        };
+        events.iter().enumerate().filter_map(refusal).collect()
+    }
+
+    /// What is known of the topics of these events.
+    async fn all_facts<'a>(
+        &self,
+        events: impl Iterator<Item = &'a LoggedEvent>,
+        age: Duration,
+    ) -> HashMap<&'a str, Facts> {
+        let mut topics = HashSet::new();
+        let mut last = None;
+        for event in events {
+            // Runs of one topic are usual.
+            if last != Some(&event.topic) {
+                topics.insert(event.topic.as_str());
+                last = Some(&event.topic);
+            }
+        }
+        let until = Instant::now() + GRACE;
+        let facts = topics.into_iter().map(|topic| async move { (topic, self.facts(topic, age, until).await) });
+        join_all(facts).await.into_iter().collect()
     }
 
     /// The most bytes of a batch of this topic, if it was asked for and is known.
@@ -120,8 +139,9 @@ impl Topics {
         self.known().get(topic)?.facts.max_bytes
     }
 
-    /// What is known of a topic. What is older than `age` is asked for first, unless `age` is that of the background's.
-    async fn facts(&self, topic: &str, age: Duration) -> Facts {
+    /// What is known of a topic. What is older than `age` is asked for first, unless `age` is that of the background's. One that is
+    /// not there may appear `until` then.
+    async fn facts(&self, topic: &str, age: Duration, until: Instant) -> Facts {
         let known = self.known().get(topic).copied();
         match known {
             Some(known) if known.asked_at.elapsed() < age => known.facts,
@@ -131,7 +151,7 @@ impl Topics {
                 }
                 known.facts
             }
-            known => self.ask_for(topic, known.map(|known| known.facts)).await,
+            known => self.ask_for(topic, known.map(|known| known.facts), until).await,
         }
     }
 
@@ -145,8 +165,7 @@ impl Topics {
         });
     }
 
-    async fn ask_for(&self, topic: &str, before: Option<Facts>) -> Facts {
-        let until = Instant::now() + GRACE;
+    async fn ask_for(&self, topic: &str, before: Option<Facts>, until: Instant) -> Facts {
         let was_missing = before.is_some_and(|before| before.partitions == Some(0));
         loop {
             let asked = ask(self.client(), topic.to_owned()).await;
@@ -186,7 +205,13 @@ impl Topics {
 
 fn keep(all: &Mutex<HashMap<String, Known>>, topic: String, facts: Facts) {
     let known = Known { facts, asked_at: Instant::now(), refreshing: false };
-    all.lock().unwrap_or_else(PoisonError::into_inner).insert(topic, known);
+    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+    if all.len() >= MOST && !all.contains_key(&topic) {
+        // What events still go to was asked for again not long ago.
+        let oldest = all.iter().min_by_key(|(_, known)| known.asked_at).map(|(topic, _)| topic.clone());
+        oldest.and_then(|oldest| all.remove(&oldest));
+    }
+    all.insert(topic, known);
 }
 
 /// Asks the cluster; `None` where it gives no answer.
@@ -225,7 +250,47 @@ fn partitions(client: &AdminClient<DefaultClientContext>, topic: &str) -> Option
 
 #[cfg(test)]
 mod tests {
+    use leastlock_testkit::broker::Broker;
+
     use super::*;
+    use crate::event::EventId;
+    use crate::headers::Headers;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn event(topic: &str) -> LoggedEvent {
+        LoggedEvent {
+            shard: 0,
+            id: 1,
+            event_id: EventId::new(),
+            topic: topic.to_owned(),
+            key: None,
+            value: None,
+            headers: Headers::default(),
+            partition: None,
+            age_ms: 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn b7_topics_of_a_page_have_one_time_to_appear_together() {
+        let broker = Broker::real();
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", broker.bootstrap());
+        let topics = Topics::new(&config);
+        // None of these can ever be: in turn, that takes twice as long.
+        let events: Vec<LoggedEvent> = (0..20).map(|number| event(&format!("no topic {number}"))).collect();
+        let checked = tokio::time::timeout(PATIENCE, topics.check(&events, false)).await;
+        assert_eq!(checked.expect("not one time after the other").len(), events.len());
+    }
+
+    #[test]
+    fn b7_only_so_many_topics_are_remembered() {
+        let topics = Topics::new(&ClientConfig::new());
+        (0..MOST + 5).for_each(|number| topics.set(&number.to_string(), Facts::default()));
+        assert_eq!(topics.known().len(), MOST);
+        assert!(topics.known().contains_key(&(MOST + 4).to_string()) && !topics.known().contains_key("0"));
+    }
 
     #[test]
     fn b19_what_the_cluster_does_not_say_stays_as_it_was() {
