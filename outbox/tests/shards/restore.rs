@@ -90,7 +90,10 @@ mod postgres {
             let lost = use_ids(&pool, 300).await;
             let read = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_current_snapshot() AS snapshot%' \
                         AND pid <> pg_backend_pid() AND state = 'idle' AND query_start > to_timestamp($1::double precision)";
-            let used = sqlx::query_scalar::<_, f64>("SELECT extract(epoch FROM clock_timestamp())::double precision").fetch_one(&pool).await.unwrap();
+            let used = sqlx::query_scalar::<_, f64>("SELECT extract(epoch FROM clock_timestamp())::double precision")
+                .fetch_one(&pool)
+                .await
+                .unwrap();
             until("the relay has read past them", async || {
                 sqlx::query_scalar::<_, i64>(read).bind(used).fetch_one(&pool).await.unwrap() > 0
             })
@@ -100,7 +103,8 @@ mod postgres {
             let other = PgPool::connect(&cluster.url).await.unwrap();
             let mut tx = other.begin().await.unwrap();
             outbox.append(&mut tx, Event::new("moves", "k").bytes("after")).await.unwrap();
-            let id: i64 = sqlx::query_scalar("SELECT pg_current_xact_id()::text::bigint").fetch_one(&mut *tx).await.unwrap();
+            let id: i64 =
+                sqlx::query_scalar("SELECT pg_current_xact_id()::text::bigint").fetch_one(&mut *tx).await.unwrap();
             assert!(id <= lost, "the crash must be seen to set the ids back: {id}, {lost}");
             tx.commit().await.unwrap();
             if crowded {
@@ -188,7 +192,9 @@ mod postgres {
         assert!(said.contains("setval('public.leastlock_outbox_id_seq', 1001)"), "{said}");
 
         database.execute("SELECT setval('public.leastlock_outbox_id_seq', 1001)").await;
-        database.execute("UPDATE leastlock_outbox SET id = nextval('public.leastlock_outbox_id_seq') WHERE id <= 1").await;
+        database
+            .execute("UPDATE leastlock_outbox SET id = nextval('public.leastlock_outbox_id_seq') WHERE id <= 1")
+            .await;
         assert_eq!(rebase(&database.pool).await.unwrap(), Rebased::Done { to_publish: Some(1) });
         let relay = Running::start(&database.pool, &sink);
         sink.comes_to(2).await;

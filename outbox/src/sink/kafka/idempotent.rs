@@ -192,7 +192,7 @@ mod tests {
     use crate::sink::kafka::topics::Facts;
 
     fn batch(topic: &str, keys: &[Option<&str>], reports: &Arc<Reports>) -> Batch {
-        let event = |(id, key): (i64, &Option<&str>)| LoggedEvent {
+        let event = |(id, &key): (i64, &Option<&str>)| LoggedEvent {
             shard: 0,
             id,
             event_id: EventId::new(),
