@@ -192,7 +192,7 @@ mod tests {
     use crate::sink::kafka::topics::Facts;
 
     fn batch(topic: &str, keys: &[Option<&str>], reports: &Arc<Reports>) -> Batch {
-        let event = |(id, &key): (i64, &Option<&str>)| LoggedEvent {
+        let event = |(id, key): (i64, Option<&str>)| LoggedEvent {
             shard: 0,
             id,
             event_id: EventId::new(),
@@ -204,7 +204,7 @@ mod tests {
             age_ms: 0,
         };
         let position = Position { done: String::new(), target: None, last_id: 0 };
-        let events = (1..).zip(keys).map(event).collect();
+        let events = (1..).zip(keys.iter().copied()).map(event).collect();
         let page = Page::of_cursor(&Cursor { shard: 0, epoch: 1, position }, events);
         Batch::new(Arc::new(page), 0..keys.len(), 1, 0, reports)
     }
