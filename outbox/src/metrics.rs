@@ -3,7 +3,9 @@
 //! Figures go to whatever recorder the application has installed for the crate `metrics`; without one they go nowhere. Install
 //! it before the first relay runs, and call [`describe`] once after that, for the exporters that show what a metric means.
 //!
-//! There are no labels: no topic, key, payload or owner is ever in a metric. All relays of a process count together.
+//! There are no labels: no topic, key, payload or owner is ever in a metric. Counters and the histogram
+//! take all relays of a process together; a gauge is what the relay that wrote it last says, so read gauges where a process has one
+//! relay, or use [`Stats::shards`](crate::Stats::shards) and [`Lag`] for each.
 //!
 //! | metric | kind | unit |
 //! |---|---|---|

@@ -1,6 +1,6 @@
 -- Lock: none. Isolation: READ COMMITTED, one statement. What is in a window under way lies behind its last id, the rest behind its snapshot (or
 -- behind `done` where there is no window); both are found through an index, and only up to a thousand of a shard are counted. Where
--- there are more, ids tell how many: they are given to all shards in turn.
+-- there are more, ids tell how many: they are given in turn to all shards that take events.
 -- The rows of an open transaction cannot be seen. What can is the lock that it holds since its first append; the start of another
 -- role's transaction is shown to members of pg_read_all_stats only.
 WITH shard AS MATERIALIZED (
@@ -45,7 +45,8 @@ WITH shard AS MATERIALIZED (
     ) AS new ON true
     GROUP BY s.shard
 ), last AS MATERIALIZED (
-    SELECT max((SELECT max(id) FROM leastlock_outbox AS o WHERE o.shard = s.shard)) AS id, count(*) AS shards
+    SELECT max((SELECT max(id) FROM leastlock_outbox AS o WHERE o.shard = s.shard)) AS id,
+           count(*) FILTER (WHERE NOT s.retired) AS shards
     FROM leastlock_outbox_shard AS s
 )
 SELECT (SELECT (extract(epoch FROM max(clock_timestamp() - coalesce(a.xact_start, p.prepared))) * 1000)::bigint

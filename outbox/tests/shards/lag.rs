@@ -67,6 +67,15 @@ mod postgres {
         let lag = Lag::of(&database.pool).await.unwrap();
         assert!(!lag.backlog_is_exact);
         assert!((90_000..=110_000).contains(&lag.backlog), "{lag:?}");
+
+        // Retired shards take none.
+        let (database, _outbox) = tables(TestDatabase::<Postgres>::create().await).await;
+        leastlock_outbox::raise_shards(&database.pool, 32).await.unwrap();
+        let many = "INSERT INTO leastlock_outbox (shard, event_id, topic) \
+                    SELECT 16 + number % 32, gen_random_uuid(), 't' FROM generate_series(1, 100000) AS number";
+        database.execute(many).await;
+        let lag = Lag::of(&database.pool).await.unwrap();
+        assert!((90_000..=110_000).contains(&lag.backlog), "{lag:?}");
     }
 }
 
