@@ -18,12 +18,14 @@ use crate::relay::pipeline::{Outgoing, Pipeline};
 use crate::relay::resume::{LOOK_EVERY, Round};
 use crate::relay::run::parked::check;
 use crate::relay::run::shards::{Look, look};
+use crate::relay::run::silence::Silence;
 use crate::relay::slot::Slot;
 use crate::sink::{Batch, Refusal, Report, Reports, SendError, Sink};
 
 mod answers;
 mod parked;
 mod shards;
+mod silence;
 
 /// The most that a read or a claim may be given, however often it was cut off.
 const LONGEST_READ: Duration = Duration::from_hours(1);
@@ -65,6 +67,7 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
     /// Nothing is read or handed over before: something failed.
     resume_at: Instant,
     failures: u32,
+    silence: Silence,
     /// How long to wait after a read that found nothing.
     pause: Duration,
     /// How long a read may take. One that was cut off gets twice as long the next time, so that a slow one comes to its end.
@@ -114,6 +117,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             note_at: now,
             resume_at: now,
             failures: 0,
+            silence: Silence::default(),
             pause: POLL.0,
             read_limit: relay.settings.lease,
             claim_limit: relay.settings.lease / 3,
@@ -200,6 +204,10 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     fn start(&mut self) {
         let now = Instant::now();
         self.left_behind.retain(|reports| !reports.have_some());
+        let in_flight = self.pipeline.unanswered();
+        if let Some(silent) = self.silence.due(in_flight, now) {
+            tracing::warn!(in_flight, seconds = silent.as_secs(), "waiting for the sink, which answers nothing");
+        }
         if !self.pipeline.is_empty() && now >= self.ownership.deadline() {
             tracing::warn!("the outbox shards' lease is over; another relay may own them");
             self.let_go();

@@ -55,6 +55,7 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
         let mut reports = self.reports.take(std::mem::take(&mut self.spare));
         let now = Instant::now();
         self.reports_at = now + REPORTS_EVERY;
+        self.silence.ends();
         for report in reports.drain(..) {
             self.pipeline.report(report, &mut self.gate, now);
         }
