@@ -11,8 +11,9 @@ use crate::outbox::Outbox;
 use crate::sink::LoggedEvent;
 use crate::sql::OutboxSql;
 
-/// Events that are read and appended in one transaction.
-const BATCH: i64 = 1_000;
+/// Events that are read and appended in one transaction. Twice as many are in memory at a time: 100 MB of the largest that the default
+/// limit takes.
+const BATCH: i64 = 50;
 
 /// An engine whose log keeps what was published, so that it can be published again. MySQL's and MariaDB's does not.
 pub trait ReplaySql: OutboxSql {
@@ -77,7 +78,7 @@ impl Outbox {
     /// [`Error::Database`] as any statement, [`Error::Malformed`] for a row that cannot be read.
     ///
     /// # Cancel safety
-    /// Copies are appended in transactions of at most 1,000. Dropped or failed half-way, some are and the rest is not; called
+    /// Copies are appended in transactions of at most 50. Dropped or failed half-way, some are and the rest is not; called
     /// again, it copies all of them again, and the copies as well.
     pub async fn replay<DB: ReplaySql>(&self, pool: &Pool<DB>, replay: &Replay) -> Result<u64, Error> {
         let mut replayed = 0;

@@ -63,3 +63,24 @@ pub(crate) async fn events_are_replayed_by_time_topic_and_id<DB: TestEngine + Re
     // Every original of that time, and the two copies: all of them were published.
     assert_eq!(outbox.replay(&database.pool, &Replay::since(SystemTime::UNIX_EPOCH)).await.unwrap(), 6);
 }
+
+/// An event can take a megabyte, and a batch is in memory as a whole.
+#[cfg(feature = "postgres")]
+pub(crate) async fn replay_copies_few_events_at_a_time(database: TestDatabase<sqlx::Postgres>) {
+    use crate::support::{Recorder, Running, until};
+
+    let (database, outbox) = tables(database).await;
+    let mut tx = database.pool.begin().await.unwrap();
+    let events: Vec<_> = (0..120).map(|number| Event::new("a", "k").bytes(number.to_string())).collect();
+    outbox.append_all(&mut tx, &events).await.unwrap();
+    tx.commit().await.unwrap();
+    let relay = Running::start(&database.pool, &Recorder::new());
+    let unnoted = "SELECT count(*) FROM leastlock_outbox AS o JOIN leastlock_outbox_shard AS s USING (shard) \
+                   WHERE NOT pg_visible_in_snapshot(o.xid, s.done)";
+    until("all are noted", async || database.int(unnoted).await == 0).await;
+    relay.end().await;
+    let replay = Replay::since(SystemTime::UNIX_EPOCH);
+    assert_eq!(outbox.replay(&database.pool, &replay).await.unwrap(), 120);
+    let transactions = database.int("SELECT count(DISTINCT xid) FROM leastlock_outbox").await;
+    assert_eq!(transactions, 1 + 3, "the first append, and copies by 50");
+}
