@@ -1,4 +1,4 @@
--- Lock: none. Who asks takes the record first, by phased_ask.sql. The partial index on unfinished records serves it.
+-- Lock: none. Who asks takes the record first, by phased_ask.sql. The partial indexes leastlock_idempotency_running and _held serve it.
 -- Columns as in phased_unknown.sql, and the number of asks.
 SELECT state, fingerprint, generation, owner_token,
        (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint,

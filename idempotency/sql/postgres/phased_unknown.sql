@@ -1,5 +1,5 @@
 -- Lock: none. What is listed may have changed by the time it is read; a resolution looks again, with the row locked.
--- The partial index on unfinished records serves it, however many finished ones there are. Columns as in phased_record.sql.
+-- The partial indexes leastlock_idempotency_running and _held serve it, however many finished ones there are. Columns as in phased_record.sql.
 SELECT state, fingerprint, generation, owner_token,
        (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint,
        step_data, response_status::bigint, response_headers, response_body,
