@@ -79,8 +79,8 @@ pub(crate) async fn replay_copies_few_events_at_a_time(database: TestDatabase<sq
                    WHERE NOT pg_visible_in_snapshot(o.xid, s.done)";
     until("all are noted", async || database.int(unnoted).await == 0).await;
     relay.end().await;
-    let replay = Replay::since(SystemTime::UNIX_EPOCH);
-    assert_eq!(outbox.replay(&database.pool, &replay).await.unwrap(), 120);
+    let all = Replay::since(SystemTime::UNIX_EPOCH);
+    assert_eq!(outbox.replay(&database.pool, &all).await.unwrap(), 120);
     let transactions = database.int("SELECT count(DISTINCT xid) FROM leastlock_outbox").await;
     assert_eq!(transactions, 1 + 3, "the first append, and copies by 50");
 }
