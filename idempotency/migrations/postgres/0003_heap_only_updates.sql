@@ -1,6 +1,6 @@
--- A completion updates no column that an index names, predicates included, so that it is a heap-only update (HOT): no index is
--- written a second time. `state` must therefore be in none. A running record has a lease, a held one is unknown since some time,
--- and what the transactional mode writes has neither.
+-- A completion of the transactional mode updates no column that an index names, predicates included, so that it is a heap-only
+-- update (HOT): no index is written a second time. `state` must therefore be in none. A running record has a lease, a held one is
+-- unknown since some time, and what the transactional mode writes has neither.
 DROP INDEX leastlock_idempotency_unfinished;
 
 CREATE INDEX leastlock_idempotency_running ON leastlock_idempotency (lease_until) WHERE lease_until IS NOT NULL;

@@ -57,6 +57,10 @@ pub struct Note {
 #[cfg(any(test, feature = "postgres", feature = "sqlite", feature = "mysql"))]
 impl Note {
     /// What to write of the events that were not sent.
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "sqlite", feature = "mysql")),
+        allow(dead_code, reason = "without an engine nothing is written")
+    )]
     pub(crate) fn to_park(&self) -> Vec<Park> {
         self.parked.iter().map(Parked::to_park).collect()
     }

@@ -70,6 +70,10 @@ pub(crate) struct Parked {
 #[cfg(any(test, feature = "postgres", feature = "sqlite", feature = "mysql"))]
 impl Parked {
     /// As it is written. What overtook it is told to whoever looks at it.
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "sqlite", feature = "mysql")),
+        allow(dead_code, reason = "without an engine nothing is written")
+    )]
     pub(crate) fn to_park(&self) -> Park {
         let mut cause = self.cause.clone();
         if let Cause::Refused { reason } | Cause::Alone { reason } = &mut cause {

@@ -104,12 +104,6 @@ impl Shop {
         })
     }
 
-    /// The slot's position.
-    pub(crate) async fn confirmed(&self) -> String {
-        let confirmed = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1";
-        sqlx::query_scalar(confirmed).bind(&self.name).fetch_one(self.pool()).await.expect("the slot is there")
-    }
-
     /// Whether the slot comes to stand at or behind where the log is now.
     pub(crate) async fn catches_up(&self) -> bool {
         let now = sqlx::query_scalar("SELECT pg_current_wal_lsn()::text").fetch_one(self.pool()).await;
