@@ -61,7 +61,7 @@ pub trait OutboxSql: ParkedSql + ShardsSql + KeyLockSql {
         lease_ms: i64,
     ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
 
-    /// Remembers, for shards held at an epoch, an id that has been drawn, where [`rebase`](crate::rebase) needs one. Fails rather than
+    /// Remembers, for shards held at an epoch, an id that has been drawn, where [`rebase`](crate::rebase()) needs one. Fails rather than
     /// waits for long.
     fn see(
         _connection: &mut Self::Connection,
