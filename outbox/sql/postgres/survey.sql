@@ -3,7 +3,8 @@
 -- and is not among them. The rows of relays that are gone are removed, but none that another relay is at work on.
 -- With each shard come the cluster in which it was last claimed and this one, and its snapshot and the present one: a difference
 -- says that the database was restored or moved. So does an event of a transaction that this cluster has not begun yet, the only sign where
--- no shard was ever claimed. Later than this statement's own transaction, not than its snapshot: of those there are hardly any to look
+-- no shard was ever claimed. Not before the snapshot's end, since no row of such a transaction can be seen in it; a transaction that
+-- began after this one and has committed can. And later than this statement's own, so that there are hardly any to look
 -- through, however large the open ones are. A subquery with ORDER BY, which the planner answers by the index (shard, xid).
 WITH me AS (
     INSERT INTO leastlock_outbox_relay AS relay (owner, seen_until)
@@ -26,7 +27,11 @@ SELECT s.shard::bigint,
        s.done::text,
        pg_current_snapshot()::text,
        s.waits::integer::bigint,
-       (SELECT o.xid FROM leastlock_outbox AS o WHERE o.shard = s.shard AND o.xid > pg_current_xact_id() ORDER BY o.xid LIMIT 1)::text
+       (SELECT o.xid
+        FROM leastlock_outbox AS o
+        WHERE o.shard = s.shard AND o.xid > pg_current_xact_id() AND o.xid >= pg_snapshot_xmax(pg_current_snapshot())
+        ORDER BY o.xid
+        LIMIT 1)::text
 FROM leastlock_outbox_shard AS s
 CROSS JOIN pg_control_system() AS here
 UNION ALL

@@ -58,6 +58,7 @@ leastlock_testkit::mount!(suite on postgres:
     b11_log_moved_without_its_sequence_is_not_rebased,
     b11_server_that_crashes_under_a_relay_loses_no_event,
     b11_dump_of_before_the_first_relay_is_refused_and_rebased,
+    event_of_a_transaction_that_overtook_the_survey_is_no_restore,
     database_that_only_reads_for_a_while_is_waited_for,
     replay_copies_few_events_at_a_time,
     raised_shards_keep_the_order_of_a_key,

@@ -63,7 +63,7 @@ mod postgres {
 
     use leastlock_outbox::{Event, MIGRATIONS, Outbox};
     use leastlock_testkit::cluster::PostgresCluster;
-    use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Postgres};
+    use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Postgres, Row};
 
     use super::*;
 
@@ -169,6 +169,27 @@ mod postgres {
         relay.end().await;
         assert_eq!(sink.values(), ["left 1", "left 2", "left 3", "new 4", "new 5"]);
         pool.close().await;
+    }
+
+    /// A transaction that began after the survey's own and is over is none that the cluster has not begun. The double looks at the
+    /// survey's own transaction only.
+    pub(crate) async fn event_of_a_transaction_that_overtook_the_survey_is_no_restore(
+        database: TestDatabase<Postgres>,
+    ) {
+        let (database, outbox) = tables(database).await;
+        let mut tx = database.pool.begin().await.unwrap();
+        sqlx::query("SELECT pg_current_xact_id()").execute(&mut *tx).await.unwrap();
+        commit(&outbox, &database.pool, "k", "1").await;
+        let double = "SELECT count(*) FROM leastlock_outbox WHERE xid > pg_current_xact_id()";
+        let ahead: i64 = sqlx::query_scalar(double).fetch_one(&mut *tx).await.unwrap();
+        assert_eq!(ahead, 1, "the double must be seen to stop relays");
+        let survey = sqlx::query(include_str!("../../sql/postgres/survey.sql")).bind("somebody").bind(1000_i64);
+        let rows = survey.fetch_all(&mut *tx).await.unwrap();
+        assert!(rows.len() == 16 && rows.iter().all(|row| row.get::<Option<String>, _>(8).is_none()), "{rows:?}");
+        let needed = sqlx::query_scalar(include_str!("../../sql/postgres/rebase_needed.sql"));
+        let needed: Vec<Option<i64>> = needed.fetch_all(&mut *tx).await.unwrap();
+        assert!(needed.len() == 16 && needed.iter().all(|needed| *needed != Some(1)), "{needed:?}");
+        tx.rollback().await.unwrap();
     }
 
     /// Logical replication brings rows, and leaves the sequence where it was.
