@@ -4,6 +4,31 @@ use std::future::Future;
 
 use leastlock_core::{Dialect, Row};
 
+/// The statements that differ between the engines in their text only, from the folder of an engine.
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+macro_rules! statements {
+    ($engine:literal) => {
+        const BLOCKED: &'static str = include_str!(concat!("../../../sql/", $engine, "/park_blocked.sql"));
+        const HEAD: &'static str = include_str!(concat!("../../../sql/", $engine, "/park_head.sql"));
+        const FENCE: &'static str = include_str!(concat!("../../../sql/", $engine, "/park_fence.sql"));
+        const REFUSED: &'static str = include_str!(concat!("../../../sql/", $engine, "/park_refused.sql"));
+        const ALONE: &'static str = include_str!(concat!("../../../sql/", $engine, "/park_alone.sql"));
+        const BLOCK: &'static str = include_str!(concat!("../../../sql/", $engine, "/park_block.sql"));
+        const OPEN: &'static str = include_str!(concat!("../../../sql/", $engine, "/park_open.sql"));
+        const FIND: &'static str = include_str!(concat!("../../../sql/", $engine, "/parked_find.sql"));
+        const LOCK: &'static str = include_str!(concat!("../../../sql/", $engine, "/parked_lock.sql"));
+        const FIRST: &'static str = include_str!(concat!("../../../sql/", $engine, "/parked_first.sql"));
+        const ASK: &'static str = include_str!(concat!("../../../sql/", $engine, "/parked_ask.sql"));
+        const TOPIC: &'static str = include_str!(concat!("../../../sql/", $engine, "/parked_topic.sql"));
+        const ASK_TOPIC: &'static str = include_str!(concat!("../../../sql/", $engine, "/parked_ask_topic.sql"));
+        const AUDIT: &'static str = include_str!(concat!("../../../sql/", $engine, "/parked_audit.sql"));
+        const COUNT: &'static str = include_str!(concat!("../../../sql/", $engine, "/parked_count.sql"));
+        const LIST: &'static str = include_str!(concat!("../../../sql/", $engine, "/parked_list.sql"));
+        const ONE: &'static str = include_str!(concat!("../../../sql/", $engine, "/parked_read.sql"));
+        const HISTORY: &'static str = include_str!(concat!("../../../sql/", $engine, "/parked_history.sql"));
+    };
+}
+
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]

@@ -12,24 +12,7 @@ const SENT: &str = include_str!("../../../sql/mysql/park_sent.sql");
 
 impl ParkedSql for MySql {
     const BOUND: Option<&'static str> = Some(include_str!("../../../sql/mysql/park_bound.sql"));
-    const BLOCKED: &'static str = include_str!("../../../sql/mysql/park_blocked.sql");
-    const HEAD: &'static str = include_str!("../../../sql/mysql/park_head.sql");
-    const FENCE: &'static str = include_str!("../../../sql/mysql/park_fence.sql");
-    const REFUSED: &'static str = include_str!("../../../sql/mysql/park_refused.sql");
-    const ALONE: &'static str = include_str!("../../../sql/mysql/park_alone.sql");
-    const BLOCK: &'static str = include_str!("../../../sql/mysql/park_block.sql");
-    const OPEN: &'static str = include_str!("../../../sql/mysql/park_open.sql");
-    const FIND: &'static str = include_str!("../../../sql/mysql/parked_find.sql");
-    const LOCK: &'static str = include_str!("../../../sql/mysql/parked_lock.sql");
-    const FIRST: &'static str = include_str!("../../../sql/mysql/parked_first.sql");
-    const ASK: &'static str = include_str!("../../../sql/mysql/parked_ask.sql");
-    const TOPIC: &'static str = include_str!("../../../sql/mysql/parked_topic.sql");
-    const ASK_TOPIC: &'static str = include_str!("../../../sql/mysql/parked_ask_topic.sql");
-    const AUDIT: &'static str = include_str!("../../../sql/mysql/parked_audit.sql");
-    const COUNT: &'static str = include_str!("../../../sql/mysql/parked_count.sql");
-    const LIST: &'static str = include_str!("../../../sql/mysql/parked_list.sql");
-    const ONE: &'static str = include_str!("../../../sql/mysql/parked_read.sql");
-    const HISTORY: &'static str = include_str!("../../../sql/mysql/parked_history.sql");
+    statements!("mysql");
 
     async fn asked(
         connection: &mut Self::Connection,

@@ -14,24 +14,7 @@ const SENT: &str = include_str!("../../../sql/postgres/park_sent.sql");
 
 impl ParkedSql for Postgres {
     const BOUND: Option<&'static str> = None;
-    const BLOCKED: &'static str = include_str!("../../../sql/postgres/park_blocked.sql");
-    const HEAD: &'static str = include_str!("../../../sql/postgres/park_head.sql");
-    const FENCE: &'static str = include_str!("../../../sql/postgres/park_fence.sql");
-    const REFUSED: &'static str = include_str!("../../../sql/postgres/park_refused.sql");
-    const ALONE: &'static str = include_str!("../../../sql/postgres/park_alone.sql");
-    const BLOCK: &'static str = include_str!("../../../sql/postgres/park_block.sql");
-    const OPEN: &'static str = include_str!("../../../sql/postgres/park_open.sql");
-    const FIND: &'static str = include_str!("../../../sql/postgres/parked_find.sql");
-    const LOCK: &'static str = include_str!("../../../sql/postgres/parked_lock.sql");
-    const FIRST: &'static str = include_str!("../../../sql/postgres/parked_first.sql");
-    const ASK: &'static str = include_str!("../../../sql/postgres/parked_ask.sql");
-    const TOPIC: &'static str = include_str!("../../../sql/postgres/parked_topic.sql");
-    const ASK_TOPIC: &'static str = include_str!("../../../sql/postgres/parked_ask_topic.sql");
-    const AUDIT: &'static str = include_str!("../../../sql/postgres/parked_audit.sql");
-    const COUNT: &'static str = include_str!("../../../sql/postgres/parked_count.sql");
-    const LIST: &'static str = include_str!("../../../sql/postgres/parked_list.sql");
-    const ONE: &'static str = include_str!("../../../sql/postgres/parked_read.sql");
-    const HISTORY: &'static str = include_str!("../../../sql/postgres/parked_history.sql");
+    statements!("postgres");
 
     async fn asked(
         connection: &mut Self::Connection,

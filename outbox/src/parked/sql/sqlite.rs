@@ -14,24 +14,7 @@ const SENT: &str = include_str!("../../../sql/sqlite/park_sent.sql");
 
 impl ParkedSql for Sqlite {
     const BOUND: Option<&'static str> = None;
-    const BLOCKED: &'static str = include_str!("../../../sql/sqlite/park_blocked.sql");
-    const HEAD: &'static str = include_str!("../../../sql/sqlite/park_head.sql");
-    const FENCE: &'static str = include_str!("../../../sql/sqlite/park_fence.sql");
-    const REFUSED: &'static str = include_str!("../../../sql/sqlite/park_refused.sql");
-    const ALONE: &'static str = include_str!("../../../sql/sqlite/park_alone.sql");
-    const BLOCK: &'static str = include_str!("../../../sql/sqlite/park_block.sql");
-    const OPEN: &'static str = include_str!("../../../sql/sqlite/park_open.sql");
-    const FIND: &'static str = include_str!("../../../sql/sqlite/parked_find.sql");
-    const LOCK: &'static str = include_str!("../../../sql/sqlite/parked_lock.sql");
-    const FIRST: &'static str = include_str!("../../../sql/sqlite/parked_first.sql");
-    const ASK: &'static str = include_str!("../../../sql/sqlite/parked_ask.sql");
-    const TOPIC: &'static str = include_str!("../../../sql/sqlite/parked_topic.sql");
-    const ASK_TOPIC: &'static str = include_str!("../../../sql/sqlite/parked_ask_topic.sql");
-    const AUDIT: &'static str = include_str!("../../../sql/sqlite/parked_audit.sql");
-    const COUNT: &'static str = include_str!("../../../sql/sqlite/parked_count.sql");
-    const LIST: &'static str = include_str!("../../../sql/sqlite/parked_list.sql");
-    const ONE: &'static str = include_str!("../../../sql/sqlite/parked_read.sql");
-    const HISTORY: &'static str = include_str!("../../../sql/sqlite/parked_history.sql");
+    statements!("sqlite");
 
     async fn asked(
         connection: &mut Self::Connection,
