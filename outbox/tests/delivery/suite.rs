@@ -174,7 +174,7 @@ impl<DB: TestEngine> Sink for TakenOver<DB> {
 
 /// A sink that refuses the value `bad` for good.
 #[derive(Clone, Default)]
-struct Refusing(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Refusing(pub(crate) Arc<Mutex<Vec<String>>>);
 
 impl Sink for Refusing {
     async fn check(&self, _events: &[LoggedEvent]) -> Vec<Refusal> {

@@ -106,7 +106,9 @@ mod locks {
             outbox: &Outbox,
             tx: &mut Transaction<'_, DB>,
             events: &[Event],
-        ) -> impl Future<Output = Result<(), Error>> + Send;
+        ) -> impl Future<Output = Result<(), Error>> + Send {
+            outbox.append_all(tx, events)
+        }
     }
 
     /// The product in strict mode.
@@ -117,15 +119,6 @@ mod locks {
         fn of(&self, outbox: Outbox) -> Outbox {
             outbox.strict()
         }
-
-        async fn append<DB: OutboxSql>(
-            &self,
-            outbox: &Outbox,
-            tx: &mut Transaction<'_, DB>,
-            events: &[Event],
-        ) -> Result<(), Error> {
-            outbox.append_all(tx, events).await
-        }
     }
 
     /// The double: no lock.
@@ -135,15 +128,6 @@ mod locks {
     impl Locking for NoLock {
         fn of(&self, outbox: Outbox) -> Outbox {
             outbox
-        }
-
-        async fn append<DB: OutboxSql>(
-            &self,
-            outbox: &Outbox,
-            tx: &mut Transaction<'_, DB>,
-            events: &[Event],
-        ) -> Result<(), Error> {
-            outbox.append_all(tx, events).await
         }
     }
 

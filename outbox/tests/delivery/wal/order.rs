@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use leastlock_outbox::wal::WalError;
-use leastlock_outbox::{Batch, Error, Event, EventId, LoggedEvent, MemorySink, OnRefusal, Refusal, SendError, Sink};
+use leastlock_outbox::{Batch, Error, Event, EventId, LoggedEvent, MemorySink, OnRefusal, Refusal, Sink};
 use leastlock_testkit::TestDatabase;
 use sqlx::{Connection, Postgres};
 use tokio_util::sync::CancellationToken;
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::doubles::{self, marked};
 use super::{Shop, value_of};
 use crate::readers::PATIENCE;
+use crate::suite::Refusing;
 
 /// How long a delivery that a double withholds is waited for; only the double's proof depends on it.
 const DOUBLES_CHANCE: std::time::Duration = std::time::Duration::from_secs(1);
@@ -342,32 +343,6 @@ pub(crate) async fn events_that_would_be_lost_are_refused(database: TestDatabase
     assert!(matches!(large, Err(Error::EventTooLarge { bytes: 11, limit: 10 })), "{large:?}");
     elsewhere.append(&mut tx, Event::new("moves", "k").bytes("kept")).await.unwrap();
     tx.commit().await.unwrap();
-}
-
-/// A sink that refuses the value `bad` for good.
-#[derive(Clone, Default)]
-struct Refusing(Arc<Mutex<Vec<String>>>);
-
-impl Sink for Refusing {
-    async fn check(&self, _events: &[LoggedEvent]) -> Vec<Refusal> {
-        Vec::new()
-    }
-
-    async fn send(&self, mut batch: Batch) {
-        let mut refused = false;
-        while let Some((event, receipt)) = batch.next() {
-            let value = value_of(event);
-            refused |= value == "bad";
-            if refused {
-                receipt.failed(SendError::Permanent { reason: "it is bad".into() });
-            } else {
-                self.0.lock().unwrap().push(value);
-                receipt.published();
-            }
-        }
-    }
-
-    fn abandon(&self) {}
 }
 
 pub(crate) async fn refused_event_stops_the_relay_before_it(database: TestDatabase<Postgres>) {
