@@ -8,6 +8,7 @@
 //! | [`cluster`] | a PostgreSQL cluster of the test's own |
 //! | [`mount!`] | one conformance suite, mounted once per engine |
 //! | [`dropped_after`], [`Drops`] | a future that is dropped half-way, at each point at which it waits |
+//! | [`until`] | a condition that has to come to hold |
 //! | [`process`] | children that can be killed, stopped and continued |
 //! | [`proxy`] | a TCP proxy that loses, delays and cuts, at a chosen statement |
 //! | `broker` (feature `kafka`) | a mock cluster or the real broker, with topics of the test's own |
@@ -33,6 +34,8 @@ mod mount;
 pub mod process;
 pub mod proxy;
 pub mod retail;
+mod until;
 
 pub use crate::cancel::{Drops, dropped_after};
 pub use crate::database::{TestDatabase, TestEngine};
+pub use crate::until::until;

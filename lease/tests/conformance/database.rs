@@ -57,10 +57,6 @@ pub(crate) const A_WRITES: &str = "UPDATE protected SET value = 1";
 pub(crate) const B_WRITES: &str = "UPDATE protected SET value = 2";
 
 /// Waits until `condition` holds.
-pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + LIMIT;
-    while !condition().await {
-        assert!(tokio::time::Instant::now() < deadline, "{what}: not within {LIMIT:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+pub(crate) async fn eventually(what: &str, condition: impl AsyncFnMut() -> bool) {
+    leastlock_testkit::until(what, LIMIT, condition).await;
 }

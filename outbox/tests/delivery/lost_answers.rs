@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "postgres")]
 use crate::doubles::by_owner_name;
-use crate::readers::{LEASE, PATIENCE, Reading, commit, tables};
+use crate::readers::{LEASE, PATIENCE, Reading, commit, tables, until_it_counts};
 
 /// A request whose answer gets lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,19 +88,10 @@ async fn recovers<DB: Proxied + OutboxSql>(
             "SELECT count(*) FROM fired WHERE clock_timestamp() > at + interval '1500 milliseconds'",
             "SELECT count(*) FROM fired WHERE UTC_TIMESTAMP(6) > at + INTERVAL 1500000 MICROSECOND",
         );
-        until(&database, past, 1).await;
+        until_it_counts(&database, past, 1).await;
     }
     commit(&outbox, &database.pool, "k", "2").await;
     reading.delivers("2", limit).await
-}
-
-async fn until<DB: Proxied>(database: &TestDatabase<DB>, sql: &'static str, count: i64) {
-    let holds = async {
-        while database.int(sql).await != count {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, holds).await.unwrap_or_else(|_| panic!("{sql} never came to {count}"));
 }
 
 async fn product_recovers<DB: Proxied + OutboxSql>(lost: Request) {
@@ -155,7 +146,7 @@ pub(crate) async fn two_lost_renewals_end_no_lease<DB: Proxied + OutboxSql>(data
         "SELECT count(*) FROM fired WHERE clock_timestamp() > at + interval '5 seconds'",
         "SELECT count(*) FROM fired WHERE UTC_TIMESTAMP(6) > at + INTERVAL 5 SECOND",
     );
-    until(&database, long_since, 1).await;
+    until_it_counts(&database, long_since, 1).await;
     commit(&outbox, &database.pool, "k", "1").await;
     tokio::time::timeout(PATIENCE, sink.wait_for(1)).await.expect("it is delivered");
     let claims = database.int("SELECT max(epoch) FROM leastlock_outbox_shard").await;

@@ -9,7 +9,7 @@ use sqlx::{Connection, MySql, MySqlPool};
 use tokio_util::sync::CancellationToken;
 
 use crate::mysql_doubles::{by_event_id, by_id_cursor, by_locking_read, close_gate, delete_range, gated, open_gate};
-use crate::readers::{PATIENCE, Reading, append, commit, tables};
+use crate::readers::{PATIENCE, Reading, append, commit, tables, until_it_counts};
 
 /// How long a delivery that a double withholds is waited for; only the double's proof depends on it.
 const DOUBLES_CHANCE: Duration = Duration::from_secs(1);
@@ -90,7 +90,7 @@ pub(crate) async fn b14_rows_that_a_trigger_hides_are_delivered_when_they_commit
             tx.commit().await.unwrap();
         }
     });
-    until(&database, WAITS_AT_THE_GATE, 1).await;
+    until_it_counts(&database, WAITS_AT_THE_GATE, 1).await;
     commit(&outbox, &database.pool, "k", "later").await;
     let double = by_id_cursor(&database.pool);
     assert!(double.delivers("later", PATIENCE).await);
@@ -120,7 +120,7 @@ where
     let mut gate = database.pool.acquire().await.unwrap();
     close_gate(&mut gate).await;
     let deleting = tokio::spawn(delete(database.pool.clone()));
-    until(&database, WAITS_AT_THE_GATE, 1).await;
+    until_it_counts(&database, WAITS_AT_THE_GATE, 1).await;
     let mut impatient = database.pool.acquire().await.unwrap();
     sqlx::query("SET innodb_lock_wait_timeout = 1").execute(&mut *impatient).await.unwrap();
     let mut all = true;
@@ -275,14 +275,5 @@ pub(crate) async fn large_events_are_appended_and_read(database: TestDatabase<My
 }
 
 async fn left_in_the_log(database: &TestDatabase<MySql>, rows: i64) {
-    until(database, "SELECT count(*) FROM leastlock_outbox", rows).await;
-}
-
-async fn until(database: &TestDatabase<MySql>, sql: &'static str, count: i64) {
-    let holds = async {
-        while database.int(sql).await != count {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, holds).await.unwrap_or_else(|_| panic!("{sql} never came to {count}"));
+    until_it_counts(database, "SELECT count(*) FROM leastlock_outbox", rows).await;
 }

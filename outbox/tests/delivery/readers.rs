@@ -196,3 +196,10 @@ impl Appender for Inside {
         append(outbox, tx, "k", value).await;
     }
 }
+
+/// Waits until a query answers with this number.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) async fn until_it_counts<DB: TestEngine>(database: &TestDatabase<DB>, sql: &'static str, count: i64) {
+    let what = format!("{sql} answers {count}");
+    leastlock_testkit::until(&what, PATIENCE, async || database.int(sql).await == count).await;
+}

@@ -40,18 +40,12 @@ impl Pair {
 async fn until_waiting(world: &World<Postgres>, text: &str) {
     let waiting = "SELECT count(*) FROM pg_stat_activity \
          WHERE datname = current_database() AND wait_event_type = 'Lock' AND strpos(query, $1) > 0";
-    let waits = async {
-        loop {
-            let mut connection = world.database.pool.acquire().await.unwrap();
-            let row = Statement::new(waiting).bind(text).fetch_one::<Postgres>(&mut connection).await.unwrap();
-            if row.int(0).unwrap() > 0 {
-                return;
-            }
-            drop(connection);
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
+    let waits = async || {
+        let mut connection = world.database.pool.acquire().await.unwrap();
+        let row = Statement::new(waiting).bind(text).fetch_one::<Postgres>(&mut connection).await.unwrap();
+        row.int(0).unwrap() > 0
     };
-    tokio::time::timeout(crate::world::PATIENCE, waits).await.expect("the relay waits for a lock");
+    leastlock_testkit::until("the relay waits for a lock", crate::world::PATIENCE, waits).await;
 }
 
 /// An operator who locks several queues does so by name over all shards (`parked_ask_topic.sql`). If a note locked them shard by

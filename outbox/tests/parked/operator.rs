@@ -72,17 +72,12 @@ pub(crate) async fn event_that_is_refused_again_stays_with_its_key<DB: TestEngin
 }
 
 async fn until_attempts<DB: TestEngine + OutboxSql>(world: &World<DB>, event: EventId, attempts: u64) {
-    let comes = async {
-        loop {
-            let list = world.list().await;
-            let event = list.iter().find(|parked| parked.event_id == event).expect("it is parked");
-            if event.attempts == attempts && !event.under_way {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    let counted = async || {
+        let list = world.list().await;
+        let event = list.iter().find(|parked| parked.event_id == event).expect("it is parked");
+        event.attempts == attempts && !event.under_way
     };
-    tokio::time::timeout(crate::world::PATIENCE, comes).await.expect("the attempt is counted");
+    leastlock_testkit::until("the attempt is counted", crate::world::PATIENCE, counted).await;
 }
 
 pub(crate) async fn retry_that_is_asked_for_twice_is_done_once<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>) {

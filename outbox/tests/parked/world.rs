@@ -250,10 +250,5 @@ impl Running {
 
 /// Waits until a condition of the test's own holds.
 pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
-    let holds = async {
-        while !condition() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, holds).await.unwrap_or_else(|_| panic!("it never came to this: {what}"));
+    leastlock_testkit::until(what, PATIENCE, async || condition()).await;
 }

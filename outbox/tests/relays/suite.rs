@@ -239,10 +239,5 @@ pub(crate) async fn stopped_relay_turns_nothing_round<DB: TestEngine + OutboxSql
 }
 
 async fn until(what: &str, holds: impl AsyncFn() -> bool) {
-    let waiting = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("it never came about that {what}"));
+    leastlock_testkit::until(what, PATIENCE, holds).await;
 }

@@ -126,10 +126,5 @@ pub(crate) async fn commit<DB: TestEngine + OutboxSql>(outbox: &Outbox, pool: &P
 
 /// Waits for what has to come to hold.
 pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
-    let waiting = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("it never came about that {what}"));
+    leastlock_testkit::until(what, PATIENCE, holds).await;
 }

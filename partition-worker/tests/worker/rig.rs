@@ -222,9 +222,5 @@ pub(crate) async fn apply<DB: WorkerSql>(
 
 /// Waits for a condition of this process.
 pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + LIMIT;
-    while !condition() {
-        assert!(Instant::now() < deadline, "no {what} within {LIMIT:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    leastlock_testkit::until(what, LIMIT, async || condition()).await;
 }
