@@ -18,7 +18,8 @@ pub(crate) struct Package {
     pub(crate) attribute: Option<&'static str>,
 }
 
-/// A workspace on disk.
+/// A workspace on disk. All share a target folder, in which cargo tells packages apart by name and by place within their
+/// workspace; so a member's name has its workspace's in front.
 pub(crate) struct Workspace(PathBuf);
 
 /// Writes a workspace of these packages and dependencies.
@@ -30,8 +31,9 @@ pub(crate) fn write(name: &str, dependencies: &str, packages: &[Package]) -> Wor
         let derives =
             DERIVES.replace(" /* where */", &attribute).replace("/* only where */", attribute.trim_start_matches(", "));
         let source = format!("use {} as library;\n{derives}", package.library);
-        workspace.add(package.name, &package.dependencies, "main.rs", &source);
-        write!(manifest, "\"{}\", ", package.name).expect("a String takes everything");
+        let member = format!("{name}-{}", package.name);
+        workspace.add(&member, &package.dependencies, "main.rs", &source);
+        write!(manifest, "\"{member}\", ").expect("a String takes everything");
     }
     write!(manifest, "]\n[workspace.dependencies]\n{}\n", rooted(dependencies)).expect("a String takes everything");
     put(&workspace.0.join("Cargo.toml"), &manifest);
