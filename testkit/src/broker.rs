@@ -209,6 +209,17 @@ fn producer(config: &mut ClientConfig) -> FutureProducer {
     config.set("enable.idempotence", "true").set("linger.ms", "0").create().expect("a producer")
 }
 
+/// Of a topic that is quite new, the client may not know the leader, or ask one that does not know it yet.
+fn watermarks(consumer: &BaseConsumer, topic: &str, partition: i32, deadline: Instant) -> (i64, i64) {
+    loop {
+        match consumer.fetch_watermarks(topic, partition, deadline.saturating_duration_since(Instant::now())) {
+            Ok(found) => return found,
+            Err(error) if Instant::now() >= deadline => panic!("watermarks of {topic} [{partition}]: {error}"),
+            Err(_) => std::thread::sleep(POLL),
+        }
+    }
+}
+
 fn read_all(bootstrap: &str, topic: &str, limit: Duration) -> Vec<Record> {
     let deadline = Instant::now() + limit;
     let mut config = ClientConfig::new();
@@ -221,7 +232,7 @@ fn read_all(bootstrap: &str, topic: &str, limit: Duration) -> Vec<Record> {
     let mut left = BTreeMap::new();
     let found = metadata.topics().iter().flat_map(MetadataTopic::partitions);
     for partition in found.map(MetadataPartition::id) {
-        let (low, high) = consumer.fetch_watermarks(topic, partition, limit).expect("watermarks");
+        let (low, high) = watermarks(&consumer, topic, partition, deadline);
         if low < high {
             assignment.add_partition_offset(topic, partition, Offset::Offset(low)).expect("an offset");
             left.insert(partition, high);
