@@ -1,7 +1,7 @@
 //! Which cases ran on which engines, read from what `cargo test` printed.
 //!
 //! A case is there on an engine if at least one test function whose name starts with the case's number and `_` ran there
-//! and came out ok, and none failed. The engine is a part of the test's path; a test without one is `pure`. A child's
+//! and came out ok, and none failed. A name may start with several: `b8_b19_…`. The engine is a part of the test's path; a test without one is `pure`. A child's
 //! function must not carry a number: it comes out ok in every ordinary run, whatever it would have shown.
 
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ impl FromStr for Table {
             let [number, engines, title] = line.split('\t').collect::<Vec<_>>()[..] else {
                 return Err(format!("line {place}: a case has three columns: {line:?}"));
             };
-            if output::number(&format!("{}_", number.to_lowercase())).as_deref() != Some(number) {
+            if output::numbers(&format!("{}_", number.to_lowercase())) != [number] {
                 return Err(format!("line {place}: {number:?} is no case's number, such as O1"));
             }
             if cases.iter().any(|case| case.number == number) {
@@ -96,12 +96,13 @@ impl Matrix {
     pub fn new(table: Table, runs: &[Run]) -> Self {
         let mut counts: BTreeMap<(String, &'static str), Count> = BTreeMap::new();
         for run in runs {
-            let Some(number) = run.number() else { continue };
-            let count = counts.entry((number, run.engine())).or_default();
-            match run.verdict {
-                Verdict::Ok => count.ok += 1,
-                Verdict::Failed => count.failed += 1,
-                Verdict::Ignored => {}
+            for number in run.numbers() {
+                let count = counts.entry((number, run.engine())).or_default();
+                match run.verdict {
+                    Verdict::Ok => count.ok += 1,
+                    Verdict::Failed => count.failed += 1,
+                    Verdict::Ignored => {}
+                }
             }
         }
         Self { cases: table.cases, counts }

@@ -23,10 +23,10 @@ pub enum Verdict {
 }
 
 impl Run {
-    /// The number that the function's name starts with, as the table writes it.
+    /// The numbers that the function's name starts with, as the table writes them.
     #[must_use]
-    pub fn number(&self) -> Option<String> {
-        number(self.path.rsplit("::").next()?)
+    pub fn numbers(&self) -> Vec<String> {
+        numbers(self.path.rsplit("::").next().unwrap_or_default())
     }
 
     /// The first engine that the path names.
@@ -37,12 +37,15 @@ impl Run {
     }
 }
 
-/// The case's number at the start of a function's name: a letter and digits, and no more before the `_`.
-pub(super) fn number(name: &str) -> Option<String> {
-    let (number, _) = name.split_once('_')?;
-    let digits = number.strip_prefix(|letter: char| letter.is_ascii_lowercase())?;
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| number.to_uppercase())
+/// The cases' numbers at the start of a function's name: each a letter and digits, and no more before its `_`.
+pub(super) fn numbers(name: &str) -> Vec<String> {
+    let words = name.split_inclusive('_').map_while(|word| word.strip_suffix('_'));
+    words.take_while(|word| is_number(word)).map(str::to_uppercase).collect()
+}
+
+fn is_number(word: &str) -> bool {
+    let digits = word.strip_prefix(|letter: char| letter.is_ascii_lowercase()).unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The tests that a runner's output tells of. Other output may stand around its lines, in front of them, or (with one
@@ -176,14 +179,15 @@ test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
     #[test]
     fn documentation_tests_are_no_cases() {
         let output = "test src/lib.rs - o1_example (line 8) ... ok\ntest src/x.rs - x (line 2) - compile ... ok\n";
-        assert!(runs(output).iter().all(|run| run.number().is_none()), "{:?}", runs(output));
+        assert!(runs(output).iter().all(|run| run.numbers().is_empty()), "{:?}", runs(output));
     }
 
     #[test]
-    fn number_is_a_letter_and_digits_before_the_first_underscore() {
-        assert_eq!(number("o15_two_hundred"), Some("O15".to_owned()));
+    fn numbers_are_a_letter_and_digits_each_before_anything_else() {
+        assert_eq!(numbers("o15_two_hundred"), ["O15"]);
+        assert_eq!(numbers("b8_b19_outage_of_b4_relays"), ["B8", "B19"]);
         for name in ["o15", "sha256_is", "o_15", "15_o", "o1b_x", "_o1", "late_o1_x"] {
-            assert_eq!(number(name), None, "{name}");
+            assert!(numbers(name).is_empty(), "{name}");
         }
     }
 
