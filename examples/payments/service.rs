@@ -83,11 +83,12 @@ impl<DB: Engine> Service<DB> {
         let card = card.map_err(|error| Ended::refused("the provider's client", &error))?;
         let outbox = Outbox::open(&pools.back_office).await.map_err(|error| Ended::refused("the outbox", &error))?;
         let relay = Relay::builder(&pools.back_office, Notices::open(args)?).lease(lease).woken_by(outbox.wake());
-        // It asks about what has been unknown for longer than a lease: no call is valid for longer than its claim.
+        // It asks about what has been unknown for longer than a lease: no call is valid for longer than its claim. A customer
+        // waits for each, so a provider that says nothing is asked again soon, however often it has said nothing.
         let reconciler = Reconciler::builder(phased.clone(), pools.back_office.clone(), card.clone())
             .older_than(lease)
             .interval(lease / 2)
-            .backoff(Backoff::new(lease / 2, Duration::from_mins(10)));
+            .backoff(Backoff::new(lease / 2, lease * 4));
         let payments = Payments {
             pool: pools.payments.clone(),
             phased,
