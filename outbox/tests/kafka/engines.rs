@@ -50,6 +50,7 @@ mod postgres {
         refusals::b7_event_without_a_key_stops_no_other_event,
         refusals::b7_events_of_many_shards_that_fit_alone_are_sent_alone,
         outages::b8_b19_outage_loses_parks_and_inverts_nothing,
+        outages::b8_b19_outage_loses_parks_and_inverts_nothing_in_transactions,
         parking::b7_what_the_broker_refuses_is_parked_and_leaves_in_order_once_mended,
         parking::b7_parked_events_leave_in_transactions_as_well,
     );
