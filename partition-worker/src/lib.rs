@@ -95,6 +95,7 @@
 //! | [`progress`] | seal, fence and fold: the exactly-once effect in the database |
 //! | [`tracker`] | which offset may be committed; pure |
 //! | [`runs`] | finished offsets as runs, and how they travel in a commit; pure |
+//! | [`ordering`] | which records are in order; pure |
 //! | [`lanes`] | one record of a key at a time; pure |
 //! | [`assignment`] | the rebalance as a state machine; pure |
 //! | [`flow`] | back-pressure; pure |
@@ -119,6 +120,7 @@ pub mod error;
 pub mod flow;
 pub mod handler;
 pub mod lanes;
+pub mod ordering;
 pub mod partition;
 pub mod progress;
 pub mod record;
@@ -132,6 +134,7 @@ pub use crate::effect::Effect;
 pub use crate::error::Error;
 pub use crate::flow::Limits;
 pub use crate::handler::{Failure, Handler, Process};
+pub use crate::ordering::{NullKeys, Ordering};
 pub use crate::partition::{Epoch, TopicPartition};
 pub use crate::progress::{Progress, Timeouts};
 pub use crate::record::Record;

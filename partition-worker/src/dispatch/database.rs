@@ -128,7 +128,7 @@ impl<DB: WorkerSql> Database<DB> {
     pub(super) fn judge(&self, failure: Failure, took: Duration) -> Outcome {
         let disturbed = failure.database_error().filter(|error| !self.is_the_handlers(error, took));
         let class = disturbed.map(classify::<DB>).filter(|class| class.is_retryable() && !failure.is_permanent());
-        class.map_or(Outcome::Failed(failure), disturbed_by)
+        class.map_or_else(|| Outcome::failed(failure), disturbed_by)
     }
 
     /// Commits what a handler did that held its transaction for so long a time.
@@ -140,9 +140,9 @@ impl<DB: WorkerSql> Database<DB> {
             job.commit_unknown |= unknown;
         }
         if is_aborted(&error) {
-            Outcome::Failed(IgnoredError(error).into())
+            Outcome::failed(IgnoredError(error))
         } else if self.is_the_handlers(&error, held) {
-            Outcome::Failed(error.into())
+            Outcome::failed(error)
         } else {
             failed_or_disturbed::<DB>(error)
         }
@@ -177,7 +177,7 @@ fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
 fn failed_or_disturbed<DB: WorkerSql>(error: sqlx::Error) -> Outcome {
     match classify::<DB>(&error) {
         class if class.is_retryable() => disturbed_by(class),
-        _ => Outcome::Failed(error.into()),
+        _ => Outcome::failed(error),
     }
 }
 

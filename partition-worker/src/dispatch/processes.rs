@@ -30,6 +30,10 @@ impl<H> Processes<H> {
 impl<H: Process> Unit for Processes<H> {
     const COMMIT_DECIDES: bool = true;
 
+    fn hand_size(&self) -> usize {
+        1
+    }
+
     async fn seal(&self, partition: &TopicPartition) -> Result<Option<Start>, Error> {
         let committed = self.origin.find(partition).await;
         let epoch = Epoch::new(self.epochs.fetch_add(1, Ordering::Relaxed) + 1);
@@ -47,7 +51,7 @@ impl<H: Process> Unit for Processes<H> {
         for job in hand {
             match attempt::call(&job.tenure, self.handler_timeout, self.handler.process(&job.record)).await {
                 Handled::Well => {}
-                Handled::Failed(failure) => return Outcome::Failed(failure),
+                Handled::Failed(failure) => return Outcome::failed(failure),
                 Handled::Cancelled => return Outcome::Cancelled,
             }
         }

@@ -23,6 +23,10 @@ pub(crate) struct Records<DB: WorkerSql, H> {
 impl<DB: WorkerSql, H: Handler<DB>> Unit for Records<DB, H> {
     const COMMIT_DECIDES: bool = false;
 
+    fn hand_size(&self) -> usize {
+        1
+    }
+
     async fn seal(&self, partition: &TopicPartition) -> Result<Option<Start>, Error> {
         self.database.seal(partition).await
     }
