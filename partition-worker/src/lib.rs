@@ -93,11 +93,12 @@
 //! | [`record`] | a record, independent of the Kafka client |
 //! | `effect` (feature `kafka`) | where the effect goes |
 //! | [`progress`] | seal, fence and fold: the exactly-once effect in the database |
+//! | [`own_transaction`] | a handler's transaction, which leaves its connection as it was |
 //! | [`tracker`] | which offset may be committed; pure |
 //! | [`lanes`] | one record of a key at a time; pure |
 //! | [`assignment`] | the rebalance as a state machine; pure |
 //! | [`flow`] | back-pressure; pure |
-//! | [`partition`] | names of partitions, and epochs |
+//! | [`partition`] | names of partitions, epochs, and ids of topics |
 //! | [`summary`] | what a worker did |
 //! | [`error`] | what can go wrong |
 //! | [`sql`] | tables and statements per engine |
@@ -118,6 +119,7 @@ pub mod error;
 pub mod flow;
 pub mod handler;
 pub mod lanes;
+pub mod own_transaction;
 pub mod partition;
 pub mod progress;
 pub mod record;
@@ -130,7 +132,8 @@ pub use crate::effect::Effect;
 pub use crate::error::Error;
 pub use crate::flow::Limits;
 pub use crate::handler::{Failure, Handler};
-pub use crate::partition::{Epoch, TopicPartition};
+pub use crate::own_transaction::OwnTransaction;
+pub use crate::partition::{Epoch, TopicId, TopicPartition};
 pub use crate::progress::{Progress, Timeouts};
 pub use crate::record::Record;
 #[cfg(feature = "kafka")]

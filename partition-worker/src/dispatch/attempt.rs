@@ -74,7 +74,7 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
             Err(error) => {
                 // The next attempt's fence finds out which it was.
                 job.commit_unknown |= classify::<DB>(&error).leaves_commit_unknown();
-                if is_aborted(&error) {
+                if DB::is_aborted(&error) {
                     Outcome::Failed(Misuse::IgnoredError(error).into())
                 } else if self.is_the_handlers(&error, held) {
                     Outcome::Failed(error.into())
@@ -116,13 +116,7 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
     }
 }
 
-/// `in_failed_sql_transaction` (PostgreSQL's manual, Appendix A). SQLite's codes are numbers, and there the `COMMIT` of a
-/// transaction that an error has ended fails by itself.
-fn is_aborted(error: &sqlx::Error) -> bool {
-    has_code(error, &["25P02"])
-}
-
-/// `idle_in_transaction_session_timeout` and `transaction_timeout`, in the same place.
+/// `idle_in_transaction_session_timeout` and `transaction_timeout` (PostgreSQL's manual, Appendix A).
 fn is_ended_for_its_time(error: &sqlx::Error) -> bool {
     has_code(error, &["25P03", "25P04"])
 }

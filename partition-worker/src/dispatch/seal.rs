@@ -73,7 +73,7 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
             tracing::warn!(%partition, "another worker has sealed this partition meanwhile; it is not taken");
             return Ok(None);
         };
-        let Sealed { epoch, next_offset, finished, blockers: _ } = sealed;
+        let Sealed { epoch, next_offset, finished, .. } = sealed;
         if let Some(offset) = next_offset {
             tracing::debug!(%partition, %epoch, offset, finished = finished.len(), "sealed");
             return Ok(Some(Start { epoch, offset, finished }));
