@@ -1,16 +1,16 @@
-//! The worker end to end: SQLite with the mock cluster, PostgreSQL with the real broker.
-#![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres")))]
+//! The worker end to end: SQLite with the mock cluster, PostgreSQL and MariaDB with the real broker.
+#![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/blame.rs"]
 mod blame;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/closing.rs"]
 mod closing;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/lost_reply.rs"]
 mod lost_reply;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/no_answer.rs"]
 mod no_answer;
 #[path = "worker/rig.rs"]
@@ -34,8 +34,8 @@ leastlock_testkit::mount!(suite:
     an_offset_that_the_log_does_not_have_stops_the_worker,
 );
 
-/// What only the real broker and PostgreSQL can show.
-#[cfg(feature = "postgres")]
+/// What only the real broker and a database server can show.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod real {
     mod suite {
         pub(crate) use crate::blame::{
@@ -58,7 +58,7 @@ mod real {
         };
     }
 
-    leastlock_testkit::mount!(suite on postgres:
+    leastlock_testkit::mount!(suite on postgres and mysql:
         a_commit_whose_reply_is_lost_counts_once,
         a_commit_whose_reply_never_comes_counts_once,
         a_commit_that_never_arrives_is_done_again,

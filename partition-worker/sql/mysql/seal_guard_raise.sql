@@ -4,7 +4,7 @@
 -- innodb_lock_wait_timeout). READ COMMITTED: the gate is read without a lock, and after the wait the row as it is then
 -- is compared, so a later seal is never undone; an equal epoch is this owner's own, from a commit whose reply was lost.
 -- No row: the gate or the guard has moved on, or there is no guard yet.
-/*M!100600 SET STATEMENT max_statement_time = COALESCE(@leastlock_wait_s, 0) FOR */
+/*M!100600 SET STATEMENT max_statement_time = COALESCE(CAST(@leastlock_wait_s AS DECIMAL(20, 3)), 0) FOR */
 UPDATE (SELECT group_id, topic, `partition`, epoch
           FROM leastlock_partition_gate
          WHERE group_id = ? AND topic = ? AND `partition` = ? AND epoch = ?
