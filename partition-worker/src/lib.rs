@@ -95,6 +95,7 @@
 //! | [`progress`] | seal, fence and fold: the exactly-once effect in the database |
 //! | [`own_transaction`] | a handler's transaction, which leaves its connection as it was |
 //! | [`tracker`] | which offset may be committed; pure |
+//! | [`runs`] | finished offsets as runs, and how they travel in a commit; pure |
 //! | [`lanes`] | one record of a key at a time; pure |
 //! | [`assignment`] | the rebalance as a state machine; pure |
 //! | [`flow`] | back-pressure; pure |
@@ -123,6 +124,7 @@ pub mod own_transaction;
 pub mod partition;
 pub mod progress;
 pub mod record;
+pub mod runs;
 pub mod sql;
 pub mod summary;
 pub mod tracker;
@@ -131,7 +133,7 @@ pub mod tracker;
 pub use crate::effect::Effect;
 pub use crate::error::Error;
 pub use crate::flow::Limits;
-pub use crate::handler::{Failure, Handler};
+pub use crate::handler::{Failure, Handler, Process};
 pub use crate::own_transaction::OwnTransaction;
 pub use crate::partition::{Epoch, TopicId, TopicPartition};
 pub use crate::progress::{Progress, Timeouts};

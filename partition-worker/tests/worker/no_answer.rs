@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leastlock_partition_worker::effect::InDatabase;
 use leastlock_partition_worker::{Builder, Timeouts};
 use leastlock_testkit::TestDatabase;
 use leastlock_testkit::proxy::Proxied;
@@ -17,7 +18,7 @@ impl<DB: Bus + Proxied> Seen for DB {}
 const KEY: [&str; 1] = ["85123A"];
 
 /// A worker whose connections to the database go through a proxy, and which waits for an answer for so long.
-pub(crate) async fn proxied<DB: Seen>(rig: &Rig<DB>, request: Duration) -> (FaultProxy, Builder<DB>) {
+pub(crate) async fn proxied<DB: Seen>(rig: &Rig<DB>, request: Duration) -> (FaultProxy, Builder<InDatabase<DB>>) {
     let proxy = DB::proxy(&rig.database.url).await;
     let pool = DB::connect(&DB::through(&proxy, &rig.database.url)).await;
     let timeouts = Timeouts { request, idle: Duration::from_secs(2), ..Timeouts::default() };
