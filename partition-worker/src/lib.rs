@@ -109,9 +109,13 @@ mod dispatch;
 #[cfg(feature = "kafka")]
 pub mod effect;
 #[cfg(feature = "kafka")]
+mod inquiry;
+#[cfg(feature = "kafka")]
 mod polling;
 #[cfg(feature = "kafka")]
 mod settings;
+#[cfg(feature = "kafka")]
+mod topic_id;
 #[cfg(feature = "kafka")]
 pub mod worker;
 

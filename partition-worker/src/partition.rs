@@ -145,7 +145,13 @@ mod tests {
     #[test]
     fn what_is_no_topic_id_is_none() {
         assert_eq!(TopicId::new(0), None);
-        for text in ["", "AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAR", "AAAAAAAAAAAAAAAAAAAAA+", "AAAAAAAAAAAAAAAAAAAAAQ=="] {
+        for text in [
+            "",
+            "AAAAAAAAAAAAAAAAAAAAAA",
+            "AAAAAAAAAAAAAAAAAAAAAR",
+            "AAAAAAAAAAAAAAAAAAAAA+",
+            "AAAAAAAAAAAAAAAAAAAAAQ==",
+        ] {
             assert_eq!(TopicId::parse(text), None, "{text}");
         }
     }

@@ -22,11 +22,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration { version: 1, name: "partition", sql: include_str!("../migrations/sqlite/0001_partition.sql") },
         Migration { version: 2, name: "topic id", sql: include_str!("../migrations/sqlite/0002_topic_id.sql") },
     ],
-    mysql: &[Migration {
-        version: 1,
-        name: "partition",
-        sql: include_str!("../migrations/mysql/0001_partition.sql"),
-    }],
+    mysql: &[Migration { version: 1, name: "partition", sql: include_str!("../migrations/mysql/0001_partition.sql") }],
 };
 
 /// The statements of this crate in an engine's words. Sealed, as [`Dialect`] is.
@@ -144,11 +140,7 @@ impl Found {
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 macro_rules! seal_methods {
     ($gate:literal, $guard:literal) => {
-        async fn claim_gate(
-            connection: &mut Self::Connection,
-            of: Place<'_>,
-            owner: &str,
-        ) -> Result<i64, sqlx::Error> {
+        async fn claim_gate(connection: &mut Self::Connection, of: Place<'_>, owner: &str) -> Result<i64, sqlx::Error> {
             of.bind_to(include_str!($gate)).bind(owner).fetch_one::<Self>(connection).await?.int(0)
         }
 

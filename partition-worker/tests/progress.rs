@@ -24,6 +24,20 @@ leastlock_testkit::mount!(suite:
     nobody_waits_at_the_fence_for_a_start_to_be_fixed,
 );
 
+#[path = "progress/made_anew.rs"]
+mod made_anew;
+
+mod anew {
+    use super::made_anew as suite;
+
+    leastlock_testkit::mount!(suite:
+        p19_after_a_rebase_no_record_of_the_new_topic_is_skipped,
+        p19_double_a_rebase_that_forgets_nothing_skips_records,
+        p19_double_without_an_id_the_new_records_are_taken_for_done,
+        a_rebase_says_who_and_why,
+    );
+}
+
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "progress/open_transactions.rs"]
 mod open_transactions;

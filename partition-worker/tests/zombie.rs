@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use leastlock_partition_worker::{Failure, Handler, Record, Timeouts};
-use leastlock_testkit::process::{Child, child_role, hear, speak};
 use leastlock_core::Engine;
+use leastlock_partition_worker::{Failure, Handler, Record, Timeouts};
 use leastlock_testkit::TestDatabase;
+use leastlock_testkit::process::{Child, child_role, hear, speak};
 use sqlx::{Pool, Transaction};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -54,8 +54,7 @@ impl<DB: Bus> Handler<DB> for Zombie<DB> {
             return apply::<DB>(tx, record, "zombie").await;
         }
         let (pool, record) = (self.pool.clone(), record.clone());
-        let aside =
-            tokio::spawn(async move { apply::<DB>(&mut *pool.acquire().await?, &record, "zombie").await });
+        let aside = tokio::spawn(async move { apply::<DB>(&mut *pool.acquire().await?, &record, "zombie").await });
         aside.await?
     }
 }
@@ -135,7 +134,9 @@ mod suite {
     use super::{Bus, DOUBLE, FENCED, effects_of_a_zombie};
     use leastlock_testkit::TestDatabase;
 
-    pub(crate) async fn p12_a_worker_stopped_beyond_its_session_writes_nothing_more<DB: Bus>(database: TestDatabase<DB>) {
+    pub(crate) async fn p12_a_worker_stopped_beyond_its_session_writes_nothing_more<DB: Bus>(
+        database: TestDatabase<DB>,
+    ) {
         assert_eq!(effects_of_a_zombie(database, FENCED).await, 0);
     }
 

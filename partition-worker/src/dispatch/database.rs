@@ -66,9 +66,13 @@ impl<DB: WorkerSql> Database<DB> {
             tracing::warn!(%partition, "another worker has sealed this partition meanwhile; it is not taken");
             return Ok(None);
         };
-        let Sealed { epoch, next_offset, finished, .. } = sealed;
+        let Sealed { epoch, next_offset, topic_id, finished, blockers: _ } = sealed;
+        if !self.recognises(partition, epoch, topic_id).await? {
+            return Ok(None);
+        }
         let finished: Runs = finished.into_iter().collect();
         if let Some(offset) = next_offset {
+            self.origin.reaches(partition, offset).await?;
             tracing::debug!(%partition, %epoch, offset, runs = finished.runs(), "sealed");
             return Ok(Some(Start { epoch, offset, finished }));
         }

@@ -64,12 +64,8 @@ impl<DB: WorkerSql> Progress<DB> {
         loop {
             // Fenced: somebody has sealed meanwhile, who is fenced by the next seal.
             let Seal::Sealed(sealed) = self.seal(partition).await? else { continue };
-            let rebased = Rebased {
-                epoch: sealed.epoch,
-                from: sealed.next_offset,
-                topic_id: sealed.topic_id,
-                forgotten: 0,
-            };
+            let rebased =
+                Rebased { epoch: sealed.epoch, from: sealed.next_offset, topic_id: sealed.topic_id, forgotten: 0 };
             if let Some(rebased) = self.answered(self.set(partition, rebased, to, actor, reason)).await? {
                 tracing::info!(%partition, to, from = rebased.from, "where a group goes on was set anew");
                 return Ok(rebased);

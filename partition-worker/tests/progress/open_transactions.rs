@@ -25,12 +25,7 @@ fn impatient() -> Timeouts {
     Timeouts { seal: Duration::from_millis(400), ..Timeouts::default() }
 }
 
-async fn opened<DB: Tested>(
-    pool: &Pool<DB>,
-    fence: Fence,
-    epoch: Epoch,
-    offset: i64,
-) -> Transaction<'static, DB> {
+async fn opened<DB: Tested>(pool: &Pool<DB>, fence: Fence, epoch: Epoch, offset: i64) -> Transaction<'static, DB> {
     let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.expect("a transaction");
     assert!(fence.enter(&mut tx, epoch, offset).await);
     tx
@@ -41,7 +36,9 @@ async fn backend<DB: Tested>(tx: &mut Transaction<'_, DB>) -> i64 {
     Statement::new(own).fetch_one::<DB>(tx).await.and_then(|row| row.int(0)).expect("an id")
 }
 
-pub(crate) async fn p16_newcomers_stop_at_the_gate_and_the_seal_reports_who_is_in_the_way<DB: Tested>(database: TestDatabase<DB>) {
+pub(crate) async fn p16_newcomers_stop_at_the_gate_and_the_seal_reports_who_is_in_the_way<DB: Tested>(
+    database: TestDatabase<DB>,
+) {
     let database = prepared(database).await;
     let epoch = sealed(&owner(&database, "first"), 10).await.epoch;
     let mut open = opened(&database.pool, Fence::real::<DB>(), epoch, 10).await;
@@ -110,7 +107,9 @@ pub(crate) async fn p16_a_seal_does_not_end_before_an_open_handler_does<DB: Test
     assert!(!commits_after_the_seal(database, Fence::real::<DB>()).await);
 }
 
-pub(crate) async fn p16_double_a_check_without_the_share_lock_lets_a_zombie_through<DB: Tested>(database: TestDatabase<DB>) {
+pub(crate) async fn p16_double_a_check_without_the_share_lock_lets_a_zombie_through<DB: Tested>(
+    database: TestDatabase<DB>,
+) {
     assert!(commits_after_the_seal(database, doubles::without_share_lock::<DB>()).await);
 }
 
@@ -233,7 +232,9 @@ async fn stopped_child<DB: Tested>(database: &TestDatabase<DB>, double: &str) ->
     (child, owner_with(database, "newcomer", impatient()))
 }
 
-pub(crate) async fn p16_a_stopped_handler_holds_up_the_seal_no_longer_than_the_idle_timeout<DB: Tested>(database: TestDatabase<DB>) {
+pub(crate) async fn p16_a_stopped_handler_holds_up_the_seal_no_longer_than_the_idle_timeout<DB: Tested>(
+    database: TestDatabase<DB>,
+) {
     let database = prepared(database).await;
     let (mut child, newcomer) = stopped_child(&database, "no").await;
     let seal = tokio::time::timeout(LIMIT, newcomer.seal(&partition())).await.expect("the idle time-out ends the wait");
@@ -248,7 +249,9 @@ pub(crate) async fn p16_a_stopped_handler_holds_up_the_seal_no_longer_than_the_i
     assert_eq!(database.int("SELECT count(*) FROM effect").await, 1);
 }
 
-pub(crate) async fn p16_double_a_fence_without_an_idle_timeout_holds_it_up_for_ever<DB: Tested>(database: TestDatabase<DB>) {
+pub(crate) async fn p16_double_a_fence_without_an_idle_timeout_holds_it_up_for_ever<DB: Tested>(
+    database: TestDatabase<DB>,
+) {
     let database = prepared(database).await;
     let (mut child, newcomer) = stopped_child(&database, "yes").await;
     let held_up = tokio::time::timeout(Duration::from_secs(5), newcomer.seal(&partition())).await;
@@ -265,6 +268,8 @@ pub(crate) async fn p20_double_a_key_share_lock_applies_it_twice(database: TestD
     assert_eq!(effects_beside_a_fold(database, Fence(doubles::KEY_SHARE)).await, 2);
 }
 
-pub(crate) async fn p20_double_a_comparison_outside_the_locked_scan_applies_it_twice<DB: Tested>(database: TestDatabase<DB>) {
+pub(crate) async fn p20_double_a_comparison_outside_the_locked_scan_applies_it_twice<DB: Tested>(
+    database: TestDatabase<DB>,
+) {
     assert_eq!(effects_beside_a_fold(database, doubles::compared_outside::<DB>()).await, 2);
 }

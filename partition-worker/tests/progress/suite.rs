@@ -122,7 +122,8 @@ async fn wait_for_a_waiter<DB: Tested>(database: &TestDatabase<DB>) {
             return;
         }
         // MariaDB answers what it saw last to whoever looks within 100 ms of anybody's last look.
-        tokio::time::sleep(Duration::from_millis(if DB::ENGINE == Engine::MySql { 110 + look * 37 % 200 } else { 10 })).await;
+        tokio::time::sleep(Duration::from_millis(if DB::ENGINE == Engine::MySql { 110 + look * 37 % 200 } else { 10 }))
+            .await;
     }
     panic!("the redelivery's fence waits for nothing");
 }

@@ -347,7 +347,7 @@ pub(crate) async fn an_offset_that_the_log_does_not_have_stops_the_worker<DB: Bu
     rig.database.execute("UPDATE leastlock_partition SET next_offset = 1000").await;
     rig.produce(&KEYS[..1], 3..=3).await;
     let error = start(rig.builder(), Told::plain("second")).ended().await.expect_err("record 2 would be skipped");
-    assert!(matches!(error, Error::OffsetOutOfRange { .. }), "{error:?}");
+    assert!(matches!(error, Error::OutsideOfLog { next_offset: 1_000, log_start: 0, log_end: 3, .. }), "{error:?}");
     rig.database.execute("UPDATE leastlock_partition SET next_offset = 2").await;
     let third = start(rig.builder(), Told::plain("third"));
     rig.effects(3).await;
