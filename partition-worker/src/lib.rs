@@ -17,7 +17,7 @@
 //! # What it does not promise
 //! - Anything about what a handler does outside of its transaction: that may happen more than once.
 //! - Order between keys, or between partitions.
-//! - Progress while a handler of an earlier owner has its transaction open: on PostgreSQL the server ends it after
+//! - Progress while a handler of an earlier owner has its transaction open: on PostgreSQL and MariaDB the server ends it after
 //!   [`Timeouts::idle`] at the latest; SQLite has one writer at a time, and a *stopped* one blocks the file.
 //! - Kafka's committed offset being exact: it is a hint, and the database is what a worker starts from.
 //!

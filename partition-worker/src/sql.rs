@@ -67,6 +67,10 @@ pub trait WorkerSql: Dialect {
         idle: Duration,
     ) -> impl Future<Output = Result<OwnTransaction<Self>, sqlx::Error>> + Send;
 
+    /// Begins a transaction of the crate's own, which ends as those of [`begin`](Self::begin) do. Where the server can do it, it
+    /// is ended after 10 s of idling, so that a process that stops in it holds its locks no longer.
+    fn begin_step(pool: &Pool<Self>) -> impl Future<Output = Result<OwnTransaction<Self>, sqlx::Error>> + Send;
+
     /// Commits; fails where the transaction was aborted or ended by an error that somebody overlooked. Takes the transaction
     /// out of its slot once it has ended.
     fn commit(tx: &mut Option<Transaction<'static, Self>>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
@@ -152,6 +156,10 @@ macro_rules! seal_methods {
         ) -> Result<Option<Found>, sqlx::Error> {
             let raise = of.bind_to(include_str!($guard)).bind(epoch).bind(owner);
             raise.fetch_optional::<Self>(connection).await?.as_ref().map(Found::read).transpose()
+        }
+
+        async fn begin_step(pool: &Pool<Self>) -> Result<OwnTransaction<Self>, sqlx::Error> {
+            leastlock_core::begin(pool).await.map(OwnTransaction::new)
         }
 
         async fn commit(tx: &mut Option<Transaction<'static, Self>>) -> Result<(), sqlx::Error> {

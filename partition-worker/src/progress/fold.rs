@@ -42,13 +42,13 @@ impl<DB: WorkerSql> Progress<DB> {
     }
 
     async fn try_fold(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64) -> Result<Fold, sqlx::Error> {
-        let mut tx = leastlock_core::begin(&self.pool).await?;
+        let mut tx = DB::begin_step(&self.pool).await?;
         if let Some(sql) = DB::FOLD_BOUND {
             Statement::new(sql).bind(millis(self.timeouts.fold)).execute::<DB>(&mut tx).await?;
         }
         let raise = self.about(DB::FOLD_RAISE, partition).bind(epoch.get()).bind(watermark);
         if raise.bind(millis(self.timeouts.fold)).execute::<DB>(&mut tx).await? == 0 {
-            tx.rollback().await?;
+            tx.roll_back().await?;
             return Ok(Fold::Unchanged);
         }
         let rows = self.about(DB::FOLD_FORGET, partition).bind(watermark).execute::<DB>(&mut tx).await?;

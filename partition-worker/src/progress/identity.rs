@@ -47,7 +47,7 @@ impl<DB: WorkerSql> Progress<DB> {
         topic_id: TopicId,
     ) -> Result<Identity, sqlx::Error> {
         let text = topic_id.to_string();
-        let mut tx = leastlock_core::begin(&self.pool).await?;
+        let mut tx = DB::begin_step(&self.pool).await?;
         let name = self.about(DB::TOPIC_NAME, partition).bind(epoch.get()).bind(&text);
         if name.execute::<DB>(&mut tx).await? == 1 {
             tx.commit().await?;
@@ -55,7 +55,7 @@ impl<DB: WorkerSql> Progress<DB> {
         }
         let known = self.about(DB::TOPIC_KNOWN, partition).bind(epoch.get());
         let known = known.fetch_optional::<DB>(&mut tx).await?;
-        tx.rollback().await?;
+        tx.roll_back().await?;
         Ok(match known.map(|row| row.text(0)).transpose()? {
             None => Identity::Fenced,
             Some(known) if known == text => Identity::Same,

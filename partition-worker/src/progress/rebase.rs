@@ -82,10 +82,10 @@ impl<DB: WorkerSql> Progress<DB> {
         actor: &str,
         reason: &str,
     ) -> Result<Option<Rebased>, sqlx::Error> {
-        let mut tx = leastlock_core::begin(&self.pool).await?;
+        let mut tx = DB::begin_step(&self.pool).await?;
         let set = self.about(DB::REBASE, partition).bind(rebased.epoch.get()).bind(to);
         if set.execute::<DB>(&mut tx).await? == 0 {
-            tx.rollback().await?;
+            tx.roll_back().await?;
             return Ok(None);
         }
         let forgotten = self.about(DB::FOLD_FORGET, partition).bind(i64::MAX).execute::<DB>(&mut tx).await?;

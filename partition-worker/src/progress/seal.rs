@@ -120,7 +120,7 @@ impl<DB: WorkerSql> Progress<DB> {
     }
 
     async fn claim(&self, partition: &TopicPartition) -> Result<Epoch, sqlx::Error> {
-        let mut tx = leastlock_core::begin(&self.pool).await?;
+        let mut tx = DB::begin_step(&self.pool).await?;
         let epoch = DB::claim_gate(&mut tx, self.place(partition), &self.owner).await?;
         tx.commit().await?;
         Ok(Epoch::new(epoch))
@@ -142,7 +142,7 @@ impl<DB: WorkerSql> Progress<DB> {
     }
 
     async fn raise(&self, partition: &TopicPartition, epoch: Epoch) -> Result<Guard, sqlx::Error> {
-        let mut tx = match leastlock_core::begin(&self.pool).await {
+        let mut tx = match DB::begin_step(&self.pool).await {
             Err(error) if is_wait_over::<DB>(&error) => return Ok(Guard::Blocked { blockers: Vec::new() }),
             begun => begun?,
         };
@@ -182,7 +182,7 @@ impl<DB: WorkerSql> Progress<DB> {
     }
 
     async fn fix_start(&self, partition: &TopicPartition, epoch: Epoch, start: i64) -> Result<bool, sqlx::Error> {
-        let mut tx = leastlock_core::begin(&self.pool).await?;
+        let mut tx = DB::begin_step(&self.pool).await?;
         let anchor = self.about(DB::SEAL_ANCHOR, partition).bind(epoch.get()).bind(start);
         let anchored = anchor.execute::<DB>(&mut tx).await? == 1;
         tx.commit().await?;

@@ -46,6 +46,10 @@ impl WorkerSql for MySql {
         to_its_end(async move { pool.begin_with(AssertSqlSafe(message)).await.map(OwnTransaction::new) }).await
     }
 
+    async fn begin_step(pool: &Pool<Self>) -> Result<OwnTransaction<Self>, sqlx::Error> {
+        Self::begin(pool, Duration::from_secs(10)).await
+    }
+
     /// In one message. sqlx then goes on counting the transaction as open, until the drop has it send a `ROLLBACK` of nothing.
     ///
     /// A message that fails, or is given up, at one of its statements has not run those behind it: the connection's idle bound is
