@@ -31,6 +31,7 @@ mod records;
 mod seal;
 mod start;
 mod state;
+mod topic;
 mod unit;
 
 pub(crate) use self::database::Database;
@@ -154,6 +155,17 @@ impl<U: Unit> Dispatch<U> {
     /// Waits until no handler runs.
     pub(crate) async fn idle(&self) {
         self.wait_for(|state| state.lanes.out() == 0).await;
+    }
+
+    /// Looks from time to time whether a topic was made anew under the worker, which fails then. Never ends.
+    pub(crate) async fn look_at_topics(&self) {
+        loop {
+            tokio::time::sleep(self.settings.look_every).await;
+            if let Err(error) = self.unit.look().await {
+                self.fail(error);
+                return std::future::pending().await;
+            }
+        }
     }
 
     /// Starts no handler any more.

@@ -38,6 +38,7 @@ pub(crate) struct Settings {
     pub(crate) fold_every: Duration,
     pub(crate) fold_after: usize,
     pub(crate) rejoin_after: Duration,
+    pub(crate) look_every: Duration,
     pub(crate) revoke_timeout: Duration,
     pub(crate) commit_metadata: usize,
 }
@@ -59,6 +60,7 @@ impl Default for Settings {
             fold_every: Duration::from_secs(2),
             fold_after: 1_000,
             rejoin_after: Duration::from_secs(45),
+            look_every: Duration::from_secs(5),
             revoke_timeout: Duration::from_secs(3),
             commit_metadata: 4_096,
         }
@@ -122,6 +124,7 @@ impl Settings {
             "commit_metadata",
             "must be at most 32,767 bytes, which Kafka can carry",
         )?;
+        range(!self.look_every.is_zero(), "look_every", "must not be zero")?;
         range(!self.fold_every.is_zero(), "fold_every", "must not be zero")
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::Transaction;
 use sqlx::error::DatabaseError;
 use tokio::sync::RwLockReadGuard;
 
@@ -12,6 +11,7 @@ use leastlock_core::{Backoff, ErrorClass, classify};
 use super::{Disturbance, Job, Origin, Outcome, Tenure};
 use crate::error::Error;
 use crate::handler::Failure;
+use crate::own_transaction::OwnTransaction;
 use crate::partition::TopicPartition;
 use crate::polling::Start;
 use crate::progress::{Entry, Progress, Seal, Sealed};
@@ -28,7 +28,7 @@ pub(crate) struct Database<DB: WorkerSql> {
 
 /// A transaction that a fence is to let in; no fold runs beside it.
 pub(super) struct Begun<'a, DB: WorkerSql> {
-    pub(super) tx: Transaction<'static, DB>,
+    pub(super) tx: OwnTransaction<DB>,
     _pass: RwLockReadGuard<'a, ()>,
 }
 
@@ -66,9 +66,13 @@ impl<DB: WorkerSql> Database<DB> {
             tracing::warn!(%partition, "another worker has sealed this partition meanwhile; it is not taken");
             return Ok(None);
         };
-        let Sealed { epoch, next_offset, finished, blockers: _ } = sealed;
+        let Sealed { epoch, next_offset, topic_id, finished, blockers: _ } = sealed;
+        if !self.recognises(partition, epoch, topic_id).await? {
+            return Ok(None);
+        }
         let finished: Runs = finished.into_iter().collect();
         if let Some(offset) = next_offset {
+            self.origin.reaches(partition, offset).await?;
             tracing::debug!(%partition, %epoch, offset, runs = finished.runs(), "sealed");
             return Ok(Some(Start { epoch, offset, finished }));
         }
@@ -139,7 +143,7 @@ impl<DB: WorkerSql> Database<DB> {
         for job in hand {
             job.commit_unknown |= unknown;
         }
-        if is_aborted(&error) {
+        if DB::is_aborted(&error) {
             Outcome::failed(IgnoredError(error))
         } else if self.is_the_handlers(&error, held) {
             Outcome::failed(error)
@@ -159,13 +163,7 @@ impl<DB: WorkerSql> Database<DB> {
     }
 }
 
-/// `in_failed_sql_transaction` (PostgreSQL's manual, Appendix A). SQLite's codes are numbers, and there the `COMMIT` of a
-/// transaction that an error has ended fails by itself.
-fn is_aborted(error: &sqlx::Error) -> bool {
-    has_code(error, &["25P02"])
-}
-
-/// `idle_in_transaction_session_timeout` and `transaction_timeout`, in the same place.
+/// `idle_in_transaction_session_timeout` and `transaction_timeout` (PostgreSQL's manual, Appendix A).
 fn is_ended_for_its_time(error: &sqlx::Error) -> bool {
     has_code(error, &["25P03", "25P04"])
 }

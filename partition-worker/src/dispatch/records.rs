@@ -31,6 +31,10 @@ impl<DB: WorkerSql, H: Handler<DB>> Unit for Records<DB, H> {
         self.database.seal(partition).await
     }
 
+    async fn look(&self) -> Result<(), Error> {
+        self.database.origin.look().await
+    }
+
     async fn attempt(&self, hand: &mut [Job]) -> Outcome {
         for job in hand {
             match self.try_one(job).await {

@@ -28,6 +28,9 @@ pub(crate) trait Unit: Send + Sync + 'static {
     /// in here, for as long as it takes.
     fn seal(&self, partition: &TopicPartition) -> impl Future<Output = Result<Option<Start>, Error>> + Send;
 
+    /// Looks whether the topics are still those that were sealed; fails if one was made anew.
+    fn look(&self) -> impl Future<Output = Result<(), Error>> + Send;
+
     /// Lets the application's handler try once: at records of one partition, in the order of their offsets, and of a
     /// lane those that come next. It marks those that it found finished before.
     fn attempt(&self, hand: &mut [Job]) -> impl Future<Output = Outcome> + Send;

@@ -131,6 +131,13 @@ impl<M: Mode> Builder<M> {
         self
     }
 
+    /// How often it is looked whether a topic was deleted and made anew under the worker, which then stops with
+    /// [`Error::TopicMadeAnew`]. One request a topic. Default: 5 s.
+    pub fn look_every(mut self, period: Duration) -> Self {
+        self.settings.look_every = period;
+        self
+    }
+
     /// How often finished offsets are folded into one number in the database; they also are after every 1,000 records of a
     /// partition. Default: 2 s.
     pub fn fold_every(mut self, period: Duration) -> Self {
