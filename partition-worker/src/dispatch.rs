@@ -23,6 +23,7 @@ use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
 
 mod attempt;
+mod batches;
 mod database;
 mod fold;
 mod lane;
@@ -34,6 +35,7 @@ mod state;
 mod topic;
 mod unit;
 
+pub(crate) use self::batches::Batches;
 pub(crate) use self::database::Database;
 pub(crate) use self::processes::Processes;
 pub(crate) use self::records::Records;
