@@ -333,6 +333,13 @@ impl<U: Unit> Control for Dispatch<U> {
     }
 
     fn metadata_refused(&self, room: usize) {
-        self.state().metadata_room = room;
+        let mut state = self.state();
+        state.metadata_room = room;
+        let left_out =
+            |(partition, owned): (&TopicPartition, &Owned)| (partition.clone(), owned.tracker.commit(room).left_out);
+        let left_out: Vec<_> = state.owned.iter().map(left_out).collect();
+        for (partition, left_out) in left_out {
+            state.summary(&partition).left_out = left_out;
+        }
     }
 }
