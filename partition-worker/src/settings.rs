@@ -11,15 +11,17 @@ use crate::error::Error;
 use crate::flow::Limits;
 
 /// What happens when a handler has failed for good.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
     /// The worker stops with [`Error::HandlerFailed`], which names the record. Nothing is skipped.
     #[default]
     Stop,
+    /// The record is finished without an effect, and its key goes on.
+    Skip,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) concurrency: Option<usize>,
     pub(crate) limits: Limits,
