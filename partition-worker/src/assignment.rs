@@ -210,7 +210,8 @@ impl<S> Assignment<S> {
             never_assigned.extend(lost);
             self.revocation.take_if(|revocation| revocation.partitions.is_empty());
         }
-        let taken: Vec<_> = partitions.iter().filter(|partition| !never_assigned.contains(partition)).cloned().collect();
+        let taken: Vec<_> =
+            partitions.iter().filter(|partition| !never_assigned.contains(partition)).cloned().collect();
         push_some(&mut calls, taken, Call::Cancel);
         for partition in partitions {
             self.phases.insert(partition.clone(), Phase::Lost);

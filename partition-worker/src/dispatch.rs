@@ -17,6 +17,7 @@ use crate::partition::{Epoch, TopicPartition};
 use crate::polling::{Control, Order, Start};
 use crate::record::Record;
 use crate::settings::{OnFailure, Settings};
+use crate::stall::Watch;
 use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
 
@@ -24,6 +25,7 @@ mod attempt;
 mod database;
 mod fold;
 mod lane;
+mod oversight;
 mod records;
 mod seal;
 mod start;
@@ -44,6 +46,7 @@ pub(crate) struct Dispatch<U> {
     runtime: Handle,
     orders: Sender<Order>,
     state: Mutex<State>,
+    watch: Mutex<Watch>,
     changed: Notify,
     /// Ends every handler that still runs.
     stop: CancellationToken,
@@ -57,6 +60,8 @@ struct State {
     sealing: HashMap<TopicPartition, CancellationToken>,
     partitions: BTreeMap<TopicPartition, PartitionSummary>,
     draining: bool,
+    /// Partitions whose handlers had not finished when the drain was over.
+    undrained: BTreeSet<TopicPartition>,
     failure: Option<Error>,
 }
 
@@ -69,6 +74,8 @@ struct Owned {
     fold: fold::Progressed,
     /// The last watermark told to Kafka.
     hinted: Option<i64>,
+    /// Whether Kafka takes it back: what runs may finish, and nothing is started any more.
+    leaving: bool,
 }
 
 /// What the records of one ownership of a partition have in common.
@@ -114,7 +121,8 @@ impl<U: Unit> Dispatch<U> {
     pub(crate) fn new(unit: U, concurrency: usize, settings: Settings, orders: Sender<Order>) -> Arc<Self> {
         let state = Mutex::new(State::new(Lanes::new(concurrency), Flow::new(settings.limits)));
         let (changed, stop, runtime) = (Notify::new(), CancellationToken::new(), Handle::current());
-        Arc::new_cyclic(|this| Self { this: this.clone(), unit, settings, runtime, orders, state, changed, stop })
+        let (this, watch) = (Weak::clone, Mutex::default());
+        Arc::new_cyclic(|weak| Self { this: this(weak), unit, settings, runtime, orders, state, watch, changed, stop })
     }
 
     /// Waits for a failure after which the worker cannot go on.
@@ -132,6 +140,13 @@ impl<U: Unit> Dispatch<U> {
         self.state().drain();
     }
 
+    /// Notes which partitions' handlers have not finished by themselves.
+    pub(crate) fn note_undrained(&self) {
+        let mut state = self.state();
+        let running = |partition: &&TopicPartition| state.lanes.out_of(partition) > 0;
+        state.undrained = state.partitions.keys().filter(running).cloned().collect();
+    }
+
     /// Ends the handlers that run; their transactions roll back.
     pub(crate) fn cancel(&self) {
         self.stop.cancel();
@@ -144,9 +159,14 @@ impl<U: Unit> Dispatch<U> {
         for partition in owned {
             state.note_position(&partition);
         }
+        let mut summary = Summary { partitions: state.partitions.clone(), drained };
+        for (partition, of) in &mut summary.partitions {
+            of.drained = !state.undrained.contains(partition);
+            tracing::info!(%partition, ?of, "the end of a worker's partition");
+        }
         match state.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok(Summary { partitions: state.partitions.clone(), drained }),
+            None => Ok(summary),
         }
     }
 
@@ -175,6 +195,10 @@ impl<U: Unit> Dispatch<U> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells the polling thread; if it has ended there is nothing left to tell.
     fn order(&self, order: Order) {
         let _ = self.orders.send(order);
@@ -201,7 +225,7 @@ impl<U: Unit> Control for Dispatch<U> {
         let mut state = self.state();
         state.sealing.remove(partition);
         state.flow.assigned(partition);
-        state.partitions.entry(partition.clone()).or_default();
+        state.partitions.entry(partition.clone()).or_default().taken_over += 1;
         let owned = Owned {
             tracker: CommitTracker::new(start.epoch, start.offset),
             finished: start.finished,
@@ -212,6 +236,7 @@ impl<U: Unit> Control for Dispatch<U> {
             }),
             fold: fold::Progressed::new(start.offset),
             hinted: None,
+            leaving: false,
         };
         state.owned.insert(partition.clone(), owned);
     }
@@ -225,6 +250,8 @@ impl<U: Unit> Control for Dispatch<U> {
             }
             if let Some(owned) = state.disown(partition) {
                 watermarks.push((partition.clone(), owned.tracker.watermark()));
+                let summary = state.partitions.entry(partition.clone()).or_default();
+                *(if lost { &mut summary.lost } else { &mut summary.released }) += 1;
                 if lost {
                     owned.tenure.cancel.cancel();
                 }

@@ -26,7 +26,6 @@ pub struct PartitionLag {
 
 /// What the worker knows of a partition's progress.
 #[derive(Debug, Clone, Copy)]
-#[cfg(feature = "kafka")]
 pub(crate) struct Position {
     pub(crate) watermark: i64,
     /// One past the last delivered record, or the watermark.
@@ -35,7 +34,6 @@ pub(crate) struct Position {
     pub(crate) finished_ahead: usize,
 }
 
-#[cfg(feature = "kafka")]
 impl PartitionLag {
     pub(crate) fn new(position: Position, end_offset: Option<i64>) -> Self {
         let Position { watermark, delivered, unfinished, finished_ahead } = position;
@@ -46,7 +44,7 @@ impl PartitionLag {
     }
 }
 
-#[cfg(all(test, feature = "kafka"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

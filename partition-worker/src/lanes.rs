@@ -131,6 +131,13 @@ impl<J> Lanes<J> {
         self.out
     }
 
+    /// How many pieces of work of this partition are out.
+    #[must_use]
+    pub fn out_of(&self, partition: &TopicPartition) -> usize {
+        let lanes = self.partitions.get(partition).into_iter().flat_map(HashMap::values);
+        lanes.filter(|lane| lane.state == State::Out).count()
+    }
+
     fn lane(&mut self, key: &LaneKey) -> Option<&mut Lane<J>> {
         self.partitions.get_mut(&key.partition)?.get_mut(&key.key)
     }

@@ -97,6 +97,8 @@
 //! | [`lanes`] | one record of a key at a time; pure |
 //! | [`assignment`] | the rebalance as a state machine; pure |
 //! | [`flow`] | back-pressure; pure |
+//! | `health` (feature `kafka`) | how a worker is, for a readiness probe |
+//! | `lag` (feature `kafka`) | how far it is behind |
 //! | [`partition`] | names of partitions, and epochs |
 //! | [`summary`] | what a worker did |
 //! | [`error`] | what can go wrong |
@@ -107,9 +109,15 @@ mod dispatch;
 #[cfg(feature = "kafka")]
 pub mod effect;
 #[cfg(feature = "kafka")]
+pub mod health;
+#[cfg(feature = "kafka")]
+pub mod lag;
+#[cfg(feature = "kafka")]
 mod polling;
 #[cfg(feature = "kafka")]
 mod settings;
+#[cfg(feature = "kafka")]
+mod stall;
 #[cfg(feature = "kafka")]
 pub mod worker;
 
@@ -130,12 +138,18 @@ pub use crate::effect::Effect;
 pub use crate::error::Error;
 pub use crate::flow::Limits;
 pub use crate::handler::{Failure, Handler};
+#[cfg(feature = "kafka")]
+pub use crate::health::{Health, Probe};
+#[cfg(feature = "kafka")]
+pub use crate::lag::PartitionLag;
 pub use crate::partition::{Epoch, TopicPartition};
 pub use crate::progress::{Progress, Timeouts};
 pub use crate::record::Record;
 #[cfg(feature = "kafka")]
 pub use crate::settings::OnFailure;
 pub use crate::sql::{MIGRATIONS, WorkerSql};
+#[cfg(feature = "kafka")]
+pub use crate::stall::OnStall;
 pub use crate::summary::{PartitionSummary, Summary};
 #[cfg(feature = "kafka")]
 pub use crate::worker::{Builder, Worker};

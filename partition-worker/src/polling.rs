@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::config::FromClientConfigAndContext;
@@ -13,18 +13,22 @@ use tokio::sync::oneshot;
 use crate::assignment::Batch;
 use crate::error::Error;
 use crate::flow::Change;
+use crate::health::Probe;
 use crate::partition::{Epoch, TopicPartition};
 use crate::record::Record;
 
+mod commits;
 mod context;
 mod copy;
 mod poller;
+mod rebalance;
+mod stats;
 
 use self::context::Context;
 use self::poller::Poller;
 
 /// What the polling thread asks of the rest of the worker. No call may block.
-pub(crate) trait Control: Send + Sync {
+pub(crate) trait Control: Oversight {
     /// Seal these partitions, and answer each with [`Order::Sealed`].
     fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>);
     /// Records of this partition come from now on.
@@ -39,6 +43,18 @@ pub(crate) trait Control: Send + Sync {
     fn hints(&self) -> Vec<(TopicPartition, i64)>;
     /// The hints that were given may not have arrived.
     fn hint_again(&self);
+}
+
+/// What the polling thread asks about the handlers that run. No call may block.
+pub(crate) trait Oversight: Send + Sync {
+    /// Whether handlers may finish before their partition is given back. In a database the next owner's seal waits for them.
+    fn drains(&self) -> bool;
+    /// Start no handler of these any more.
+    fn start_drain(&self, partitions: &[TopicPartition]);
+    /// Whether no handler of these runs.
+    fn is_idle(&self, partitions: &[TopicPartition]) -> bool;
+    /// Report handlers that have run for too long; an answer is why the group is to be left.
+    fn look(&self, now: Instant) -> Option<Error>;
 }
 
 /// What the polling thread is told.
@@ -68,6 +84,8 @@ pub(crate) struct Setup {
     pub(crate) topics: Vec<String>,
     pub(crate) commit_every: Duration,
     pub(crate) rejoin_after: Duration,
+    pub(crate) revocation_drain: Duration,
+    pub(crate) probe: Probe,
 }
 
 /// Starts the thread; the answer comes when it has ended.

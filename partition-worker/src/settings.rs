@@ -9,6 +9,7 @@ use leastlock_core::{Backoff, Dialect, Engine};
 
 use crate::error::Error;
 use crate::flow::Limits;
+use crate::stall::OnStall;
 
 /// What happens when a handler has failed for good.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,6 +35,9 @@ pub(crate) struct Settings {
     pub(crate) fold_every: Duration,
     pub(crate) fold_after: usize,
     pub(crate) rejoin_after: Duration,
+    pub(crate) revocation_drain: Duration,
+    pub(crate) stall_after: Duration,
+    pub(crate) on_stall: OnStall,
 }
 
 impl Default for Settings {
@@ -50,6 +54,9 @@ impl Default for Settings {
             fold_every: Duration::from_secs(2),
             fold_after: 1_000,
             rejoin_after: Duration::from_secs(45),
+            revocation_drain: Duration::from_secs(3),
+            stall_after: Duration::from_mins(1),
+            on_stall: OnStall::Report,
         }
     }
 }
@@ -80,6 +87,7 @@ impl Settings {
         let all = [records_per_partition, records, bytes, finished_ahead];
         range(all.iter().all(|limit| *limit >= 1), "limits", "must each be at least 1")?;
         range(!self.drain_timeout.is_zero(), "drain_timeout", "must not be zero")?;
+        range(!self.stall_after.is_zero(), "stall_after", "must not be zero")?;
         range(!self.commit_every.is_zero(), "commit_every", "must not be zero")?;
         range(!self.fold_every.is_zero(), "fold_every", "must not be zero")
     }
@@ -97,6 +105,9 @@ const FORCED: [(&str, &str, &str); 2] = [
     ("enable.auto.commit", "false", "commits what is finished, not what was delivered"),
     ("enable.auto.offset.store", "false", "commits what is finished, not what was delivered"),
 ];
+
+/// What lags are read from; whoever has set it keeps it.
+const STATISTICS: &str = "statistics.interval.ms";
 
 /// The client's settings as the worker runs it, the group, and where it starts.
 pub(crate) fn consumer_config(user: &ClientConfig) -> Result<(ClientConfig, String, Reset), Error> {
@@ -119,6 +130,9 @@ pub(crate) fn consumer_config(user: &ClientConfig) -> Result<(ClientConfig, Stri
             return Err(Error::Contradiction { setting: "auto.offset.reset", value: other.to_owned(), needs });
         }
     };
+    if user.get(STATISTICS).is_none() {
+        config.set(STATISTICS, "5000");
+    }
     // The worker always says where to start. If the log does not have that offset, it has to hear of it.
     config.set("auto.offset.reset", "error");
     Ok((config, group, reset))

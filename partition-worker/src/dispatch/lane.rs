@@ -30,6 +30,7 @@ impl<U: Unit> Dispatch<U> {
 
     /// Tries once what is to be done about the records of `hand`. One that is given up is alone in its hand.
     async fn attempt(&self, hand: &mut [Job]) -> Outcome {
+        let _watched = self.watched(hand);
         match hand {
             [job] if matches!(job.course, Course::GiveUp(_)) => self.give_up(job).await,
             hand => self.unit.attempt(hand).await,
@@ -47,7 +48,7 @@ impl<U: Unit> Dispatch<U> {
         match outcome {
             Outcome::Done => hand.drain(..).for_each(|job| self.finished(&mut state, &job)),
             Outcome::Fenced => hand.drain(..).for_each(|job| self.fenced(&mut state, &job)),
-            Outcome::Cancelled => hand.drain(..).for_each(|job| state.release(&job)),
+            Outcome::Cancelled => hand.drain(..).for_each(|job| state.cancelled(&job)),
             Outcome::Disturbed(by) => {
                 for mut job in hand.drain(..) {
                     let (partition, offset) = (job.record.source(), job.record.offset());
@@ -91,6 +92,7 @@ impl<U: Unit> Dispatch<U> {
         if state.owns(partition, epoch) {
             tracing::warn!(%partition, %epoch, "another worker has taken this partition over; it is stopped here");
             state.disown(partition);
+            state.partitions.entry(partition.clone()).or_default().fenced += 1;
             self.order(Order::Fenced(partition.clone()));
         }
         state.release(job);
@@ -132,7 +134,7 @@ impl<U: Unit> Dispatch<U> {
 
     /// Tries the job again after a while; its lane waits, and its place goes to another lane. Retries stop with the ownership.
     fn rest(&self, state: &mut State, job: Job, delay: Duration) {
-        if state.draining || !state.owns(job.record.source(), job.tenure.epoch) {
+        if state.draining || !state.keeps(job.record.source(), job.tenure.epoch) {
             return state.release(&job);
         }
         let (tenure, lane) = (Arc::clone(&job.tenure), job.lane.clone());
@@ -161,6 +163,11 @@ impl GivenUp {
 }
 
 impl State {
+    fn cancelled(&mut self, job: &Job) {
+        self.partitions.entry(job.record.source().clone()).or_default().cancelled += 1;
+        self.release(job);
+    }
+
     /// The job is over, whatever became of it.
     fn release(&mut self, job: &Job) {
         self.flow.released(job.record.source(), job.record.weight());

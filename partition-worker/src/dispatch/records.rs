@@ -21,6 +21,9 @@ pub(crate) struct Records<DB: WorkerSql, H> {
 }
 
 impl<DB: WorkerSql, H: Handler<DB>> Unit for Records<DB, H> {
+    /// The next owner's seal waits for what runs.
+    const DRAINS: bool = false;
+
     async fn seal(&self, partition: &TopicPartition) -> Result<Option<Start>, Error> {
         self.database.seal(partition).await
     }

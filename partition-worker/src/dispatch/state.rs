@@ -1,6 +1,6 @@
 //! What is known of the partitions and their records, changed under one lock and never across an await.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Course, Job, Owned, State, Tenure};
@@ -19,6 +19,7 @@ impl State {
             sealing: HashMap::new(),
             partitions: BTreeMap::new(),
             draining: false,
+            undrained: BTreeSet::new(),
             failure: None,
         }
     }
@@ -30,6 +31,9 @@ impl State {
             tracing::debug!(%partition, offset, "a record of a partition that is not owned is dropped");
             return false;
         };
+        if owned.leaving {
+            return false;
+        }
         if !owned.tracker.deliver(offset) {
             tracing::debug!(%partition, offset, "a record that was delivered before is dropped");
             return false;
@@ -90,6 +94,11 @@ impl State {
         owned.fold.finished();
         self.flow.finished_ahead(partition, owned.tracker.finished_ahead().len());
         Some(owned)
+    }
+
+    /// Whether the partition is owned in this epoch, and not about to be given back.
+    pub(super) fn keeps(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
+        self.owned.get(partition).is_some_and(|owned| owned.tracker.epoch() == epoch && !owned.leaving)
     }
 
     pub(super) fn owns(&self, partition: &TopicPartition, epoch: Epoch) -> bool {

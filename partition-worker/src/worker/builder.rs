@@ -10,7 +10,9 @@ use super::Worker;
 use crate::effect::{Effect, Mode};
 use crate::error::Error;
 use crate::flow::Limits;
+use crate::health::Probe;
 use crate::settings::{OnFailure, Settings, consumer_config};
+use crate::stall::OnStall;
 
 /// Describes a [`Worker`].
 #[derive(Debug)]
@@ -86,6 +88,34 @@ impl<M: Mode> Builder<M> {
         self
     }
 
+    /// How long handlers that run may take to finish when Kafka takes their partition back, without a database: then what is finished
+    /// is committed, and the partition is given back. Whatever is not finished by then is handled again by the next owner, at the
+    /// same time perhaps. All partitions of this worker stand still for so long, those that it keeps as well, since the Kafka
+    /// client delivers nothing while it waits; and under the eager and cooperative protocols the whole group waits for its slowest
+    /// member. It has to be well below the session time-out. Zero gives partitions back at once. Default: 3 s.
+    ///
+    /// With the effect in a database it does not apply: partitions are given back at once, and the next owner's seal waits for the
+    /// handlers that are open.
+    pub fn revocation_drain(mut self, time: Duration) -> Self {
+        self.settings.revocation_drain = time;
+        self
+    }
+
+    /// How long a handler may run, one attempt of it, before it counts as stalled: it is reported in the log, in the worker's
+    /// [health](crate::Probe::health) and in the metrics, and [`on_stall`](Self::on_stall) applies. Handlers are looked at every 100 ms
+    /// by the polling thread, which none of them can block. Unlike [`handler_timeout`](Self::handler_timeout), it also finds a handler
+    /// that blocks its thread. Default: 1 min.
+    pub fn stall_after(mut self, time: Duration) -> Self {
+        self.settings.stall_after = time;
+        self
+    }
+
+    /// What becomes of a stalled handler. Default: [`OnStall::Report`].
+    pub fn on_stall(mut self, on_stall: OnStall) -> Self {
+        self.settings.on_stall = on_stall;
+        self
+    }
+
     /// How often the watermarks are committed to Kafka. They are a hint for lag monitors, and for a group that changes to
     /// another kind of consumer; the worker itself starts from the database. Default: 5 s.
     pub fn commit_every(mut self, period: Duration) -> Self {
@@ -122,6 +152,7 @@ impl<M: Mode> Builder<M> {
         let effect = effect.ok_or(Error::Setting { setting: "effect", problem: "is missing" })?;
         let mode = effect.mode;
         mode.check(&settings.on_failure)?;
-        Ok(Worker { kafka, group, reset, topics, mode, settings })
+        let probe = Probe::new(settings.stall_after);
+        Ok(Worker { kafka, group, reset, topics, mode, settings, probe })
     }
 }

@@ -65,24 +65,42 @@ pub(crate) enum Protocol {
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
     /// Kafka gives partitions that this worker does not have; the mask chooses.
-    Give { mask: u8 },
+    Give {
+        mask: u8,
+    },
     /// Kafka takes partitions back, as the protocol has it.
-    TakeBack { mask: u8 },
+    TakeBack {
+        mask: u8,
+    },
     /// Kafka takes back and gives the same again, whatever runs.
-    Return { mask: u8 },
+    Return {
+        mask: u8,
+    },
     /// The session is over.
     Lose,
     /// A seal ends; now and then another owner was faster.
-    Seal { pick: usize, fenced: bool },
+    Seal {
+        pick: usize,
+        fenced: bool,
+    },
     /// An answer of a seal that was stopped comes all the same.
-    LateSeal { pick: usize },
-    Deliver { partition: i32 },
+    LateSeal {
+        pick: usize,
+    },
+    Deliver {
+        partition: i32,
+    },
     Start,
-    Finish { pick: usize },
+    Finish {
+        pick: usize,
+    },
     /// The drain's time is up, whatever runs.
     TimeUp,
     /// While a partition is not this worker's, another finishes some of it.
-    Others { partition: i32, records: i64 },
+    Others {
+        partition: i32,
+        records: i64,
+    },
     /// The process is gone, and comes back as the same static member: it is given the same, and nobody had it in between.
     Restart,
 }
@@ -174,11 +192,11 @@ impl<M: Machine> World<M> {
 
     fn step(&mut self, op: &Op) -> Checked {
         match *op {
-            Op::Give { mask } if self.event.is_none() => {
-                // An eager group gives nothing before it has taken everything.
-                if self.protocol == Protocol::Cooperative || self.given.is_empty() {
-                    self.give(|world, partition| chosen(mask, partition) && !world.given.contains(partition))?;
-                }
+            // An eager group gives nothing before it has taken everything.
+            Op::Give { mask }
+                if self.event.is_none() && (self.protocol == Protocol::Cooperative || self.given.is_empty()) =>
+            {
+                self.give(|world, partition| chosen(mask, partition) && !world.given.contains(partition))?;
             }
             // While it waits for an `assign`, Kafka says nothing else but that all is lost.
             Op::TakeBack { mask } if self.event.is_none() => self.take_back(mask)?,
@@ -243,7 +261,7 @@ impl<M: Machine> World<M> {
         }
         let named: Vec<_> = taken.iter().cloned().collect();
         let before = self.work_of(&kept);
-        self.given = kept.clone();
+        self.given.clone_from(&kept);
         self.event = Some(Event::Revoke(taken));
         let calls = self.machine.revoked(&named);
         self.obey(calls)?;
@@ -334,7 +352,10 @@ impl<M: Machine> World<M> {
             let of = self.partitions.get_mut(partition).expect("it is one of them");
             self.lanes.purge(partition);
             if M::FORGETS_GHOSTS {
-                self.running.iter().filter(|(key, _)| key.partition == *partition).for_each(|(key, _)| self.lanes.finish(key));
+                self.running
+                    .iter()
+                    .filter(|(key, _)| key.partition == *partition)
+                    .for_each(|(key, _)| self.lanes.finish(key));
             }
             if let Some(tenure) = of.tenure.take()
                 && graceful
