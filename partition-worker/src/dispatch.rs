@@ -16,6 +16,7 @@ use crate::lanes::{LaneKey, Lanes};
 use crate::partition::{Epoch, TopicPartition};
 use crate::polling::{Control, Order, Start};
 use crate::record::Record;
+use crate::runs::{Commit, Runs};
 use crate::settings::{OnFailure, Settings};
 use crate::stall::Watch;
 use crate::summary::{PartitionSummary, Summary};
@@ -26,6 +27,7 @@ mod database;
 mod fold;
 mod lane;
 mod oversight;
+mod processes;
 mod records;
 mod seal;
 mod start;
@@ -33,6 +35,7 @@ mod state;
 mod unit;
 
 pub(crate) use self::database::Database;
+pub(crate) use self::processes::Processes;
 pub(crate) use self::records::Records;
 pub(crate) use self::start::Origin;
 pub(crate) use self::unit::Unit;
@@ -59,6 +62,8 @@ struct State {
     /// Seals under way; cancelling one keeps it from fencing the next owner.
     sealing: HashMap<TopicPartition, CancellationToken>,
     partitions: BTreeMap<TopicPartition, PartitionSummary>,
+    /// How much metadata goes with a commit, in bytes.
+    metadata_room: usize,
     draining: bool,
     /// Partitions whose handlers had not finished when the drain was over.
     undrained: BTreeSet<TopicPartition>,
@@ -69,12 +74,12 @@ struct State {
 struct Owned {
     tracker: CommitTracker,
     /// Finished offsets that will be delivered again.
-    finished: BTreeSet<i64>,
+    finished: Runs,
     tenure: Arc<Tenure>,
     fold: fold::Progressed,
-    /// The last watermark told to Kafka.
-    hinted: Option<i64>,
-    /// Whether Kafka takes it back: what runs may finish, and nothing is started any more.
+    /// The last watermark told to Kafka, and how many records were finished then.
+    told: Option<(i64, u64)>,
+    /// Whether it is about to be given back, so that nothing of it is started.
     leaving: bool,
 }
 
@@ -119,7 +124,8 @@ struct GivenUp {
 
 impl<U: Unit> Dispatch<U> {
     pub(crate) fn new(unit: U, concurrency: usize, settings: Settings, orders: Sender<Order>) -> Arc<Self> {
-        let state = Mutex::new(State::new(Lanes::new(concurrency), Flow::new(settings.limits)));
+        let room = if U::COMMIT_DECIDES { settings.commit_metadata } else { 0 };
+        let state = Mutex::new(State::new(Lanes::new(concurrency), Flow::new(settings.limits), room));
         let (changed, stop, runtime) = (Notify::new(), CancellationToken::new(), Handle::current());
         let (this, watch) = (Weak::clone, Mutex::default());
         Arc::new_cyclic(|weak| Self { this: this(weak), unit, settings, runtime, orders, state, watch, changed, stop })
@@ -143,7 +149,7 @@ impl<U: Unit> Dispatch<U> {
     /// Notes which partitions' handlers have not finished by themselves.
     pub(crate) fn note_undrained(&self) {
         let mut state = self.state();
-        let running = |partition: &&TopicPartition| state.lanes.out_of(partition) > 0;
+        let running = |partition: &&TopicPartition| !state.lanes.is_quiet(partition);
         state.undrained = state.partitions.keys().filter(running).cloned().collect();
     }
 
@@ -235,58 +241,73 @@ impl<U: Unit> Control for Dispatch<U> {
                 turnstile: RwLock::default(),
             }),
             fold: fold::Progressed::new(start.offset),
-            hinted: None,
+            told: None,
             leaving: false,
         };
         state.owned.insert(partition.clone(), owned);
     }
 
-    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, i64)> {
+    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, Commit)> {
         let mut state = self.state();
-        let mut watermarks = Vec::new();
+        let mut commits = Vec::new();
         for partition in partitions {
             if let Some(sealing) = state.sealing.remove(partition) {
                 sealing.cancel();
             }
             if let Some(owned) = state.disown(partition) {
-                watermarks.push((partition.clone(), owned.tracker.watermark()));
+                commits.push((partition.clone(), owned.tracker.commit(state.metadata_room)));
                 let summary = state.partitions.entry(partition.clone()).or_default();
                 *(if lost { &mut summary.lost } else { &mut summary.released }) += 1;
-                if lost {
+                // Without a database nothing but this keeps it from running beside the next owner's.
+                if lost || U::COMMIT_DECIDES {
                     owned.tenure.cancel.cancel();
                 }
             }
         }
-        watermarks
+        commits
     }
 
-    fn deliver(&self, record: Record) {
+    fn deliver(&self, records: &mut Vec<Record>) {
         let mut state = self.state();
-        if state.draining || !state.admit(record) {
-            return;
+        let mut may_start = false;
+        for record in records.drain(..) {
+            may_start |= !state.draining && state.admit(record);
         }
-        self.start_ready(state);
+        if may_start {
+            self.start_ready(state);
+        }
     }
 
     fn change(&self) -> Change {
         self.state().flow.change()
     }
 
-    fn hints(&self) -> Vec<(TopicPartition, i64)> {
-        let mut hints = Vec::new();
-        for (partition, owned) in &mut self.state().owned {
-            let watermark = owned.tracker.watermark();
-            if owned.hinted != Some(watermark) {
-                owned.hinted = Some(watermark);
-                hints.push((partition.clone(), watermark));
+    fn commits(&self) -> Vec<(TopicPartition, Commit)> {
+        let mut state = self.state();
+        let room = state.metadata_room;
+        let mut commits = Vec::new();
+        for (partition, owned) in &mut state.owned {
+            // What the metadata says changes with each record that finishes, the offset alone more seldom.
+            let tracker = &owned.tracker;
+            let told = (tracker.watermark(), if room > 0 { tracker.finished() } else { 0 });
+            if owned.told != Some(told) {
+                owned.told = Some(told);
+                commits.push((partition.clone(), tracker.commit(room)));
             }
         }
-        hints
+        for (partition, commit) in commits.iter().filter(|_| U::COMMIT_DECIDES) {
+            state.partitions.entry(partition.clone()).or_default().left_out = commit.left_out;
+        }
+        commits
     }
 
-    fn hint_again(&self) {
+    fn commit_again(&self) {
         for owned in self.state().owned.values_mut() {
-            owned.hinted = None;
+            owned.told = None;
         }
+    }
+
+    fn metadata_refused(&self, room: usize) {
+        self.state().metadata_room = room;
     }
 }

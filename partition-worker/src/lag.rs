@@ -20,8 +20,8 @@ pub struct PartitionLag {
     pub gap: u64,
     /// Records delivered and not finished.
     pub unfinished: usize,
-    /// Records finished above the watermark, which are kept in mind until it passes them.
-    pub finished_ahead: usize,
+    /// Runs of offsets finished above the watermark, which are kept in mind until it passes them.
+    pub runs_ahead: usize,
 }
 
 /// What the worker knows of a partition's progress.
@@ -31,16 +31,16 @@ pub(crate) struct Position {
     /// One past the last delivered record, or the watermark.
     pub(crate) delivered: i64,
     pub(crate) unfinished: usize,
-    pub(crate) finished_ahead: usize,
+    pub(crate) runs_ahead: usize,
 }
 
 impl PartitionLag {
     pub(crate) fn new(position: Position, end_offset: Option<i64>) -> Self {
-        let Position { watermark, delivered, unfinished, finished_ahead } = position;
+        let Position { watermark, delivered, unfinished, runs_ahead } = position;
         let span = |end: i64| u64::try_from(end.saturating_sub(watermark)).unwrap_or(0);
         // What was delivered is there, however old the client's news is.
         let end_offset = end_offset.map(|end| end.max(delivered));
-        Self { end_offset, watermark, lag: end_offset.map(span), gap: span(delivered), unfinished, finished_ahead }
+        Self { end_offset, watermark, lag: end_offset.map(span), gap: span(delivered), unfinished, runs_ahead }
     }
 }
 
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn lag_and_gap_are_measured_from_the_watermark() {
-        let position = Position { watermark: 10, delivered: 25, unfinished: 1, finished_ahead: 14 };
+        let position = Position { watermark: 10, delivered: 25, unfinished: 1, runs_ahead: 14 };
         let lag = PartitionLag::new(position, Some(40));
         assert_eq!((lag.lag, lag.gap), (Some(30), 15));
         assert_eq!(PartitionLag::new(position, Some(20)).lag, Some(15), "old news of the end");

@@ -125,17 +125,17 @@ impl<J> Lanes<J> {
         forgotten
     }
 
+    /// Whether nothing of this partition is out.
+    #[must_use]
+    pub fn is_quiet(&self, partition: &TopicPartition) -> bool {
+        let lanes = self.partitions.get(partition);
+        lanes.is_none_or(|lanes| lanes.values().all(|lane| lane.state != State::Out))
+    }
+
     /// How many pieces of work are out.
     #[must_use]
     pub const fn out(&self) -> usize {
         self.out
-    }
-
-    /// How many pieces of work of this partition are out.
-    #[must_use]
-    pub fn out_of(&self, partition: &TopicPartition) -> usize {
-        let lanes = self.partitions.get(partition).into_iter().flat_map(HashMap::values);
-        lanes.filter(|lane| lane.state == State::Out).count()
     }
 
     fn lane(&mut self, key: &LaneKey) -> Option<&mut Lane<J>> {

@@ -1,6 +1,5 @@
 //! The thread that polls Kafka, and how it talks with the rest.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use crate::flow::Change;
 use crate::health::Probe;
 use crate::partition::{Epoch, TopicPartition};
 use crate::record::Record;
+use crate::runs::{Commit, Runs};
 
 mod commits;
 mod context;
@@ -33,22 +33,22 @@ pub(crate) trait Control: Oversight {
     fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>);
     /// Records of this partition come from now on.
     fn activate(&self, partition: &TopicPartition, start: Start);
-    /// These partitions are taken away; answers the watermarks of those that were active.
-    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, i64)>;
-    /// A record has come.
-    fn deliver(&self, record: Record);
+    /// These partitions are taken away; answers what may be committed of those that were active.
+    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, Commit)>;
+    /// Records have come; takes them all.
+    fn deliver(&self, records: &mut Vec<Record>);
     /// What has to be paused and resumed.
     fn change(&self) -> Change;
-    /// Watermarks that Kafka has not been told yet.
-    fn hints(&self) -> Vec<(TopicPartition, i64)>;
-    /// The hints that were given may not have arrived.
-    fn hint_again(&self);
+    /// What may be committed and Kafka has not been told yet.
+    fn commits(&self) -> Vec<(TopicPartition, Commit)>;
+    /// The commits that were given may not have arrived.
+    fn commit_again(&self);
+    /// The broker takes no more metadata than so many bytes.
+    fn metadata_refused(&self, room: usize);
 }
 
 /// What the polling thread asks about the handlers that run. No call may block.
 pub(crate) trait Oversight: Send + Sync {
-    /// Whether handlers may finish before their partition is given back. In a database the next owner's seal waits for them.
-    fn drains(&self) -> bool;
     /// Start no handler of these any more.
     fn start_drain(&self, partitions: &[TopicPartition]);
     /// Whether no handler of these runs.
@@ -75,7 +75,7 @@ pub(crate) enum Order {
 pub(crate) struct Start {
     pub(crate) epoch: Epoch,
     pub(crate) offset: i64,
-    pub(crate) finished: BTreeSet<i64>,
+    pub(crate) finished: Runs,
 }
 
 /// What the polling thread is made of.
@@ -84,7 +84,8 @@ pub(crate) struct Setup {
     pub(crate) topics: Vec<String>,
     pub(crate) commit_every: Duration,
     pub(crate) rejoin_after: Duration,
-    pub(crate) revocation_drain: Duration,
+    /// How long handlers may take to finish at a revocation; `None` where the next owner waits for them.
+    pub(crate) revoke_timeout: Option<Duration>,
     pub(crate) probe: Probe,
 }
 

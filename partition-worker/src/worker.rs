@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::{Database, Dispatch, Origin, Records, Unit};
-use crate::effect::{InDatabase, Mode};
+use crate::dispatch::{Database, Dispatch, Origin, Processes, Records, Unit};
+use crate::effect::{AtLeastOnce, InDatabase, Mode};
 use crate::error::Error;
-use crate::handler::Handler;
+use crate::handler::{Handler, Process};
 use crate::health::{Probe, Source, Stage};
 use crate::polling::{self, Control, Order, Setup};
 use crate::progress::Progress;
@@ -94,6 +94,24 @@ impl<DB: WorkerSql> Worker<InDatabase<DB>> {
     }
 }
 
+impl Worker<AtLeastOnce> {
+    /// Consumes until `shutdown` is cancelled, as a worker [with a database](Worker::run) does, with the same bounds. Each record
+    /// is processed at least once.
+    ///
+    /// # Errors
+    /// [`Error::HandlerFailed`] if a handler has failed for good; the other variants if Kafka answers in a way that trying again
+    /// cannot help. The group has been left, and what was finished is committed.
+    ///
+    /// # Cancel safety
+    /// Dropped, it cancels its handlers, and its thread commits what is finished and leaves the group in the background. No record
+    /// is lost; those whose handlers were cancelled are processed again.
+    pub async fn run<H: Process>(self, handler: H, shutdown: CancellationToken) -> Result<Summary, Error> {
+        let (concurrency, handler_timeout) = (self.settings.concurrency_alone(), self.settings.handler_timeout);
+        let processes = Processes::new(handler, self.origin(), handler_timeout);
+        self.consume(processes, concurrency, shutdown).await
+    }
+}
+
 impl<M: Mode> Worker<M> {
     fn origin(&self) -> Origin {
         Origin::new(self.kafka.clone(), self.reset)
@@ -106,14 +124,14 @@ impl<M: Mode> Worker<M> {
         shutdown: CancellationToken,
     ) -> Result<Summary, Error> {
         let (orders, receiver) = mpsc::channel();
-        let Settings { drain_timeout, fold_every, commit_every, rejoin_after, revocation_drain, .. } = self.settings;
+        let Settings { drain_timeout, fold_every, commit_every, rejoin_after, .. } = self.settings;
         let probe = self.probe;
         let setup = Setup {
             kafka: self.kafka,
             topics: self.topics,
             commit_every,
             rejoin_after,
-            revocation_drain,
+            revoke_timeout: U::COMMIT_DECIDES.then_some(self.settings.revoke_timeout),
             probe: probe.clone(),
         };
         let dispatch = Dispatch::new(unit, concurrency, self.settings, orders.clone());

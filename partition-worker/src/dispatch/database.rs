@@ -15,6 +15,7 @@ use crate::handler::Failure;
 use crate::partition::TopicPartition;
 use crate::polling::Start;
 use crate::progress::{Entry, Progress, Seal, Sealed};
+use crate::runs::Runs;
 use crate::sql::WorkerSql;
 
 /// The database as a worker uses it.
@@ -66,11 +67,12 @@ impl<DB: WorkerSql> Database<DB> {
             return Ok(None);
         };
         let Sealed { epoch, next_offset, finished, blockers: _ } = sealed;
+        let finished: Runs = finished.into_iter().collect();
         if let Some(offset) = next_offset {
-            tracing::debug!(%partition, %epoch, offset, finished = finished.len(), "sealed");
+            tracing::debug!(%partition, %epoch, offset, runs = finished.runs(), "sealed");
             return Ok(Some(Start { epoch, offset, finished }));
         }
-        let offset = self.origin.find(partition).await;
+        let offset = self.origin.find(partition).await.offset;
         let anchored = self.progress.anchor(partition, epoch, offset).await.map_err(failed("anchoring"))?;
         tracing::debug!(%partition, %epoch, offset, anchored, "sealed for the first time");
         Ok(anchored.then_some(Start { epoch, offset, finished }))

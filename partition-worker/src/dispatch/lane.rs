@@ -134,7 +134,7 @@ impl<U: Unit> Dispatch<U> {
 
     /// Tries the job again after a while; its lane waits, and its place goes to another lane. Retries stop with the ownership.
     fn rest(&self, state: &mut State, job: Job, delay: Duration) {
-        if state.draining || !state.keeps(job.record.source(), job.tenure.epoch) {
+        if !state.may_retry(job.record.source(), job.tenure.epoch) {
             return state.release(&job);
         }
         let (tenure, lane) = (Arc::clone(&job.tenure), job.lane.clone());

@@ -36,10 +36,6 @@ impl<U: Unit> Drop for Watched<'_, U> {
 }
 
 impl<U: Unit> Oversight for Dispatch<U> {
-    fn drains(&self) -> bool {
-        U::DRAINS && !self.settings.revocation_drain.is_zero()
-    }
-
     fn start_drain(&self, partitions: &[TopicPartition]) {
         let mut state = self.state();
         for partition in partitions {
@@ -52,7 +48,7 @@ impl<U: Unit> Oversight for Dispatch<U> {
 
     fn is_idle(&self, partitions: &[TopicPartition]) -> bool {
         let state = self.state();
-        partitions.iter().all(|partition| state.lanes.out_of(partition) == 0)
+        partitions.iter().all(|partition| state.lanes.is_quiet(partition))
     }
 
     fn look(&self, now: Instant) -> Option<Error> {
@@ -84,7 +80,7 @@ impl<U: Unit> Source for Dispatch<U> {
                 watermark,
                 delivered: tracker.delivered().max(watermark),
                 unfinished: tracker.unfinished(),
-                finished_ahead: tracker.finished_ahead().len(),
+                runs_ahead: tracker.finished_ahead().runs(),
             };
             (partition.clone(), position)
         };

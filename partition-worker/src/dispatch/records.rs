@@ -21,8 +21,7 @@ pub(crate) struct Records<DB: WorkerSql, H> {
 }
 
 impl<DB: WorkerSql, H: Handler<DB>> Unit for Records<DB, H> {
-    /// The next owner's seal waits for what runs.
-    const DRAINS: bool = false;
+    const COMMIT_DECIDES: bool = false;
 
     async fn seal(&self, partition: &TopicPartition) -> Result<Option<Start>, Error> {
         self.database.seal(partition).await

@@ -11,13 +11,14 @@ use crate::record::Record;
 use crate::tracker::Completion;
 
 impl State {
-    pub(super) fn new(lanes: Lanes<Job>, flow: Flow) -> Self {
+    pub(super) fn new(lanes: Lanes<Job>, flow: Flow, metadata_room: usize) -> Self {
         Self {
             lanes,
             flow,
             owned: HashMap::new(),
             sealing: HashMap::new(),
             partitions: BTreeMap::new(),
+            metadata_room,
             draining: false,
             undrained: BTreeSet::new(),
             failure: None,
@@ -38,7 +39,7 @@ impl State {
             tracing::debug!(%partition, offset, "a record that was delivered before is dropped");
             return false;
         }
-        if owned.finished.remove(&offset) {
+        if owned.finished.contains(offset) {
             let epoch = owned.tracker.epoch();
             let _ = self.count_finished(&partition, epoch, offset);
             self.partitions.entry(partition).or_default().already_done += 1;
@@ -92,17 +93,18 @@ impl State {
             return None;
         }
         owned.fold.finished();
-        self.flow.finished_ahead(partition, owned.tracker.finished_ahead().len());
+        self.flow.finished_ahead(partition, owned.tracker.finished_ahead().runs());
         Some(owned)
-    }
-
-    /// Whether the partition is owned in this epoch, and not about to be given back.
-    pub(super) fn keeps(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
-        self.owned.get(partition).is_some_and(|owned| owned.tracker.epoch() == epoch && !owned.leaving)
     }
 
     pub(super) fn owns(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
         self.owned.get(partition).is_some_and(|owned| owned.tracker.epoch() == epoch)
+    }
+
+    /// Whether a record of this ownership may be tried again.
+    pub(super) fn may_retry(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
+        let owned = self.owned.get(partition);
+        !self.draining && owned.is_some_and(|owned| owned.tracker.epoch() == epoch && !owned.leaving)
     }
 }
 

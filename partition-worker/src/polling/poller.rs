@@ -15,9 +15,12 @@ use crate::assignment::{Assignment, Phase};
 use crate::error::Error;
 use crate::health::Stage;
 use crate::partition::TopicPartition;
+use crate::record::Record;
 
 /// How long a poll waits, and so how long an order may wait. Handlers do not wait for it.
 const POLL: Duration = Duration::from_millis(20);
+/// How long it waits while handlers finish whose partition Kafka wants back.
+const LOOK_SOON: Duration = Duration::from_millis(2);
 /// Records taken before orders and limits are looked at again.
 const BURST: usize = 128;
 /// How often the handlers that run are looked at.
@@ -37,6 +40,8 @@ pub(super) struct Poller {
     pub(super) rejoin_at: Option<Instant>,
     orders: Receiver<Order>,
     sources: copy::Sources,
+    /// What one poll has brought.
+    burst: Vec<Record>,
     look_at: Instant,
     pub(super) leaving: Option<Leaving>,
 }
@@ -63,6 +68,7 @@ impl Poller {
             orders,
             assignment: Assignment::new(),
             sources: copy::Sources::new(),
+            burst: Vec::with_capacity(BURST),
             draining: false,
             drain_until: now,
             rejoin_at: None,
@@ -87,7 +93,7 @@ impl Poller {
                 }
             }
             self.apply_limits()?;
-            self.hint();
+            self.commit_if_due();
             self.rejoin()?;
             self.poll()?;
             self.answer_rebalances()?;
@@ -96,19 +102,26 @@ impl Poller {
     }
 
     fn poll(&mut self) -> Result<(), Error> {
-        let mut wait = POLL;
+        let mut wait = if self.assignment.open_revocation().is_some() { LOOK_SOON } else { POLL };
+        let (mut judged, mut now) = (Ok(()), None);
         for _ in 0..BURST {
             match self.consumer.poll(wait) {
                 None => break,
-                Some(Ok(message)) => self.control.deliver(copy::record(&mut self.sources, &message)),
-                Some(Err(error)) => judge(error)?,
+                Some(Ok(message)) => {
+                    let now = *now.get_or_insert_with(Instant::now);
+                    self.burst.push(copy::record(&mut self.sources, &message).with_polled_at(now));
+                }
+                Some(Err(error)) => judged = judge(error),
             }
-            if self.consumer.context().has_rebalance() {
+            if judged.is_err() || self.consumer.context().has_rebalance() {
                 break;
             }
             wait = Duration::ZERO;
         }
-        Ok(())
+        if !self.burst.is_empty() {
+            self.control.deliver(&mut self.burst);
+        }
+        judged
     }
 
     fn obey(&mut self, order: Order) -> Result<(), Error> {
@@ -174,7 +187,10 @@ impl Poller {
             self.look_at = now + LOOK;
             if let Some(reason) = self.control.look(now) {
                 tracing::warn!(error = %reason, "leaving the group");
-                self.leaving = Some(Leaving { reason, until: now + self.setup.revocation_drain + LEAVE_PATIENCE });
+                self.leaving = Some(Leaving {
+                    reason,
+                    until: now + self.setup.revoke_timeout.unwrap_or_default() + LEAVE_PATIENCE,
+                });
                 // Not by closing: a static member does not leave the group when it closes (KIP-345).
                 self.consumer.unsubscribe();
             }

@@ -36,7 +36,7 @@ impl Poller {
                     if lost {
                         self.assignment.lost(&partitions)
                     } else {
-                        self.assignment.revoked(&partitions, self.control.drains())
+                        self.assignment.revoked(&partitions, self.setup.revoke_timeout.is_some())
                     }
                 }
             };
@@ -71,11 +71,11 @@ impl Poller {
                 }
                 Call::Drain(partitions) => {
                     self.control.start_drain(&partitions);
-                    self.drain_until = Instant::now() + self.setup.revocation_drain;
+                    self.drain_until = Instant::now() + self.setup.revoke_timeout.unwrap_or_default();
                 }
                 Call::Commit(partitions) => {
-                    let watermarks = self.control.take_away(&partitions, false);
-                    self.commit(&watermarks);
+                    let commits = self.control.take_away(&partitions, false);
+                    self.commit(commits, self.last_commit());
                 }
                 Call::Assign { active, fenced } => self.assign(active, &fenced)?,
                 Call::Unassign { partitions, never_assigned } => self.unassign(&partitions, &never_assigned)?,
@@ -151,7 +151,7 @@ impl Poller {
     pub(super) fn close(mut self) {
         self.draining = true;
         // The consumer's drop waits for it.
-        self.commit(&self.control.hints());
+        self.commit(self.control.commits(), self.last_commit());
         // A revocation that is open has had its time: nothing runs any more that could finish.
         self.drain_until = Instant::now();
         if let Err(error) = self.answer_rebalances() {

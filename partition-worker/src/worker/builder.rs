@@ -88,19 +88,6 @@ impl<M: Mode> Builder<M> {
         self
     }
 
-    /// How long handlers that run may take to finish when Kafka takes their partition back, without a database: then what is finished
-    /// is committed, and the partition is given back. Whatever is not finished by then is handled again by the next owner, at the
-    /// same time perhaps. All partitions of this worker stand still for so long, those that it keeps as well, since the Kafka
-    /// client delivers nothing while it waits; and under the eager and cooperative protocols the whole group waits for its slowest
-    /// member. It has to be well below the session time-out. Zero gives partitions back at once. Default: 3 s.
-    ///
-    /// With the effect in a database it does not apply: partitions are given back at once, and the next owner's seal waits for the
-    /// handlers that are open.
-    pub fn revocation_drain(mut self, time: Duration) -> Self {
-        self.settings.revocation_drain = time;
-        self
-    }
-
     /// How long a handler may run, one attempt of it, before it counts as stalled: it is reported in the log, in the worker's
     /// [health](crate::Probe::health) and in the metrics, and [`on_stall`](Self::on_stall) applies. Handlers are looked at every 100 ms
     /// by the polling thread, which none of them can block. Unlike [`handler_timeout`](Self::handler_timeout), it also finds a handler
@@ -116,10 +103,31 @@ impl<M: Mode> Builder<M> {
         self
     }
 
-    /// How often the watermarks are committed to Kafka. They are a hint for lag monitors, and for a group that changes to
-    /// another kind of consumer; the worker itself starts from the database. Default: 5 s.
+    /// How often what is finished is committed to Kafka. With a database it is a hint for lag monitors, and for a group that
+    /// changes to another kind of consumer; without one it decides what is done again after a crash. Default: 5 s.
     pub fn commit_every(mut self, period: Duration) -> Self {
         self.settings.commit_every = period;
+        self
+    }
+
+    /// How long handlers that run may take to finish when Kafka takes their partition back, where there is
+    /// [no database](Effect::at_least_once). Then what is finished is committed, and the partition is given back; a handler that has
+    /// not finished by then is cancelled, and its record handled again by the next owner. All partitions of this worker stand still
+    /// for so long, also those that it keeps, since the Kafka client delivers nothing while it waits; and a classic group waits for
+    /// its slowest member. So it has to be well below the session time-out. Default: 3 s.
+    ///
+    /// With a database it is not used: partitions are given back at once, and the next owner's seal waits for handlers that are open.
+    pub fn revoke_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.revoke_timeout = timeout;
+        self
+    }
+
+    /// How many bytes of a commit's metadata may say what is finished above its offset, where there is
+    /// [no database](Effect::at_least_once). It must not be more than the broker's `offset.metadata.max.bytes`; 4 KiB have room
+    /// for some 2,000 gaps. What does not fit is left out, and [counted](crate::PartitionSummary::left_out). 0: no metadata.
+    /// Default: 4,096, as the broker's.
+    pub fn commit_metadata(mut self, bytes: usize) -> Self {
+        self.settings.commit_metadata = bytes;
         self
     }
 
