@@ -100,6 +100,7 @@
 //! | [`flow`] | back-pressure; pure |
 //! | `health` (feature `kafka`) | how a worker is, for a readiness probe |
 //! | `lag` (feature `kafka`) | how far it is behind |
+//! | `metrics` (feature `metrics`) | what workers measure |
 //! | [`partition`] | names of partitions, and epochs |
 //! | [`summary`] | what a worker did |
 //! | [`error`] | what can go wrong |
@@ -127,6 +128,8 @@ pub mod error;
 pub mod flow;
 pub mod handler;
 pub mod lanes;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod partition;
 pub mod progress;
 pub mod record;

@@ -31,10 +31,15 @@ impl<U: Unit> Dispatch<U> {
     /// Tries once what is to be done about the records of `hand`. One that is given up is alone in its hand.
     async fn attempt(&self, hand: &mut [Job]) -> Outcome {
         let _watched = self.watched(hand);
-        match hand {
+        #[cfg(feature = "metrics")]
+        let began = std::time::Instant::now();
+        let outcome = match hand {
             [job] if matches!(job.course, Course::GiveUp(_)) => self.give_up(job).await,
             hand => self.unit.attempt(hand).await,
-        }
+        };
+        #[cfg(feature = "metrics")]
+        crate::metrics::record::attempt(outcome.word(), began.elapsed());
+        outcome
     }
 
     /// Does with a record what the failure policy wants, then finishes it.
@@ -74,6 +79,12 @@ impl<U: Unit> Dispatch<U> {
         let summary = state.partitions.entry(partition.clone()).or_default();
         // After a lost reply it is this worker's own commit that the fence has found.
         let before = job.found_done && !job.commit_unknown;
+        #[cfg(feature = "metrics")]
+        crate::metrics::record::records(match &job.course {
+            _ if before => "already_done",
+            Course::Handle => "processed",
+            Course::GiveUp(_) => "given_up",
+        });
         *match &job.course {
             _ if before => &mut summary.already_done,
             Course::Handle => &mut summary.processed,
@@ -93,6 +104,8 @@ impl<U: Unit> Dispatch<U> {
             tracing::warn!(%partition, %epoch, "another worker has taken this partition over; it is stopped here");
             state.disown(partition);
             state.partitions.entry(partition.clone()).or_default().fenced += 1;
+            #[cfg(feature = "metrics")]
+            crate::metrics::record::rebalanced("fenced", 1);
             self.order(Order::Fenced(partition.clone()));
         }
         state.release(job);

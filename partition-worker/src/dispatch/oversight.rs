@@ -57,6 +57,8 @@ impl<U: Unit> Oversight for Dispatch<U> {
         for Running { partition, offset, .. } in &stalled {
             tracing::warn!(%partition, offset, after = ?limit, "a handler has stalled: it has run for too long and goes on");
         }
+        #[cfg(feature = "metrics")]
+        crate::metrics::record::stalls(stalled.len());
         match (self.settings.on_stall, stalled.into_iter().next()) {
             (OnStall::LeaveGroup, Some(Running { partition, offset, since, .. })) => {
                 Some(Error::Stalled { partition, offset, running_for: now.saturating_duration_since(since) })

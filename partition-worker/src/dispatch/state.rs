@@ -43,6 +43,8 @@ impl State {
             let epoch = owned.tracker.epoch();
             let _ = self.count_finished(&partition, epoch, offset);
             self.partitions.entry(partition).or_default().already_done += 1;
+            #[cfg(feature = "metrics")]
+            crate::metrics::record::records("already_done");
             return false;
         }
         self.flow.taken(&partition, record.weight());

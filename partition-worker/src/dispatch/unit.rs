@@ -58,6 +58,20 @@ pub(crate) enum Outcome {
     Disturbed(Disturbance),
 }
 
+impl Outcome {
+    /// The word for it in a metric.
+    #[cfg(feature = "metrics")]
+    pub(super) const fn word(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Fenced => "fenced",
+            Self::Cancelled => "cancelled",
+            Self::Failed(_) => "failed",
+            Self::Disturbed(_) => "disturbed",
+        }
+    }
+}
+
 /// What was in the way of an attempt.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Disturbance {

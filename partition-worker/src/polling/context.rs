@@ -93,6 +93,8 @@ impl ConsumerContext for Context {
         if let Err(error) = result {
             tracing::debug!(%error, partitions = offsets.count(), "offsets were not committed");
             self.commit_failed.store(true, Ordering::SeqCst);
+            #[cfg(feature = "metrics")]
+            crate::metrics::record::commit_failed();
         }
     }
 

@@ -25,6 +25,9 @@ const LOOK_SOON: Duration = Duration::from_millis(2);
 const BURST: usize = 128;
 /// How often the handlers that run are looked at.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often gauges are written.
+#[cfg(feature = "metrics")]
+const MEASURE: Duration = Duration::from_secs(1);
 /// How long a worker that leaves waits for the group to take its partitions back, beyond the drain.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -35,8 +38,8 @@ pub(super) struct Poller {
     pub(super) assignment: Assignment<Start>,
     pub(super) commits: Commits,
     pub(super) draining: bool,
-    /// How long the handlers of what Kafka takes back may run on.
-    pub(super) drain_until: Instant,
+    /// Since when handlers may finish whose partition Kafka wants back.
+    pub(super) drain_since: Instant,
     pub(super) rejoin_at: Option<Instant>,
     orders: Receiver<Order>,
     sources: copy::Sources,
@@ -44,6 +47,11 @@ pub(super) struct Poller {
     burst: Vec<Record>,
     look_at: Instant,
     pub(super) leaving: Option<Leaving>,
+    #[cfg(feature = "metrics")]
+    measure_at: Instant,
+    /// The lags that were recorded last.
+    #[cfg(feature = "metrics")]
+    lags: std::collections::BTreeMap<TopicPartition, crate::lag::PartitionLag>,
 }
 
 /// The group is being left, for this reason.
@@ -70,10 +78,14 @@ impl Poller {
             sources: copy::Sources::new(),
             burst: Vec::with_capacity(BURST),
             draining: false,
-            drain_until: now,
+            drain_since: now,
             rejoin_at: None,
             look_at: now,
             leaving: None,
+            #[cfg(feature = "metrics")]
+            measure_at: now,
+            #[cfg(feature = "metrics")]
+            lags: std::collections::BTreeMap::new(),
         }
     }
 
@@ -185,6 +197,8 @@ impl Poller {
         }
         if self.leaving.is_none() && now >= self.look_at {
             self.look_at = now + LOOK;
+            #[cfg(feature = "metrics")]
+            self.measure(now);
             if let Some(reason) = self.control.look(now) {
                 tracing::warn!(error = %reason, "leaving the group");
                 self.leaving = Some(Leaving {
@@ -196,6 +210,15 @@ impl Poller {
             }
         }
         Ok(())
+    }
+
+    #[cfg(feature = "metrics")]
+    fn measure(&mut self, now: Instant) {
+        if now >= self.measure_at {
+            self.measure_at = now + MEASURE;
+            crate::metrics::record::health(&self.setup.probe.health());
+            crate::metrics::record::lags(&mut self.lags, self.setup.probe.lag());
+        }
     }
 }
 

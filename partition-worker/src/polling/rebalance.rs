@@ -11,6 +11,8 @@ use super::poller::{Poller, failed, list_of};
 use crate::assignment::{Call, Phase};
 use crate::error::Error;
 use crate::health::Stage;
+#[cfg(feature = "metrics")]
+use crate::metrics::record;
 use crate::partition::TopicPartition;
 
 /// A drain that ends so long after its time was up has stood still meanwhile, with the whole process, and its session may be over.
@@ -28,11 +30,15 @@ impl Poller {
             let calls = match rebalance {
                 Rebalance::Assign(partitions) => {
                     tracing::info!(partitions = partitions.len(), "partitions were assigned");
+                    #[cfg(feature = "metrics")]
+                    record::rebalanced("assigned", partitions.len());
                     self.assignment.assigned(&partitions)
                 }
                 Rebalance::Revoke(partitions) => {
                     let lost = self.consumer.assignment_lost();
                     tracing::info!(partitions = partitions.len(), lost, "partitions were taken back");
+                    #[cfg(feature = "metrics")]
+                    record::rebalanced(if lost { "lost" } else { "revoked" }, partitions.len());
                     if lost {
                         self.assignment.lost(&partitions)
                     } else {
@@ -47,16 +53,18 @@ impl Poller {
     /// Answers a revocation whose handlers have finished, or have had their time.
     fn end_drain(&mut self) -> Result<(), Error> {
         let Some(partitions) = self.assignment.open_revocation() else { return Ok(()) };
-        let (now, until) = (Instant::now(), self.drain_until);
-        let calls = if self.consumer.assignment_lost() || now >= until + OVERSLEPT {
+        let (ran, limit) = (self.drain_since.elapsed(), self.setup.revoke_timeout.unwrap_or_default());
+        let calls = if self.consumer.assignment_lost() || ran >= limit + OVERSLEPT {
             let partitions = partitions.to_vec();
             tracing::warn!(partitions = partitions.len(), "partitions were lost before their handlers had finished");
             self.assignment.lost(&partitions)
-        } else if now >= until || self.control.is_idle(partitions) {
+        } else if ran >= limit || self.control.is_idle(partitions) {
             self.assignment.drained()
         } else {
             return Ok(());
         };
+        #[cfg(feature = "metrics")]
+        record::drained(ran);
         self.carry_out(calls)
     }
 
@@ -71,7 +79,7 @@ impl Poller {
                 }
                 Call::Drain(partitions) => {
                     self.control.start_drain(&partitions);
-                    self.drain_until = Instant::now() + self.setup.revoke_timeout.unwrap_or_default();
+                    self.drain_since = Instant::now();
                 }
                 Call::Commit(partitions) => {
                     let commits = self.control.take_away(&partitions, false);
@@ -152,9 +160,9 @@ impl Poller {
         self.draining = true;
         // The consumer's drop waits for it.
         self.commit(self.control.commits(), self.last_commit());
-        // A revocation that is open has had its time: nothing runs any more that could finish.
-        self.drain_until = Instant::now();
-        if let Err(error) = self.answer_rebalances() {
+        // A revocation that is open has had its time: the worker has waited for what runs.
+        let answered = self.assignment.drained();
+        if let Err(error) = self.carry_out(answered).and_then(|()| self.answer_rebalances()) {
             tracing::debug!(%error, "a rebalance while closing");
         }
         self.consumer.context().close();
