@@ -76,7 +76,7 @@ impl Poller {
                     size,
                     "the broker takes no metadata of this size (offset.metadata.max.bytes); it is cut"
                 );
-                self.control.metadata_refused(taken);
+                self.control.metadata_refused(taken.max(size / 2));
                 for (_, commit) in commits.iter_mut().filter(|(_, commit)| commit.metadata.len() > taken) {
                     commit.metadata.clear();
                 }
