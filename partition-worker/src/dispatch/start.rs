@@ -44,7 +44,16 @@ impl Origin {
 /// Asked through a client of its own, which is no member of the group, so that the polling thread is not held up.
 fn ask_kafka(kafka: &ClientConfig, reset: Reset, partition: &TopicPartition) -> KafkaResult<Commit> {
     let mut config = kafka.clone();
-    for membership in ["group.protocol", "group.instance.id", "group.remote.assignor", "statistics.interval.ms"] {
+    // Of the times one must not be larger than another, whose default it gets back with the protocol.
+    for membership in [
+        "group.protocol",
+        "group.instance.id",
+        "group.remote.assignor",
+        "max.poll.interval.ms",
+        "session.timeout.ms",
+        "heartbeat.interval.ms",
+        "statistics.interval.ms",
+    ] {
         config.remove(membership);
     }
     let client: BaseConsumer = config.create()?;
