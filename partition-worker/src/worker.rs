@@ -1,5 +1,6 @@
 //! The worker: built, run, and shut down.
 
+use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -143,11 +144,13 @@ impl<M: Mode> Worker<M> {
 
         let mut fold = interval(fold_every);
         fold.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looks = pin!(dispatch.look_at_topics());
         let early = loop {
             tokio::select! {
                 () = shutdown.cancelled() => break None,
                 () = dispatch.failed() => break None,
                 end = &mut ended => break Some(end),
+                () = &mut looks => {}
                 _ = fold.tick() => dispatch.start_folds(),
             }
         };
