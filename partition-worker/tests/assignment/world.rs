@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use leastlock_partition_worker::assignment::{Assignment, Batch, Call, Phase};
-use leastlock_partition_worker::lanes::{LaneKey, Lanes};
+use leastlock_partition_worker::lanes::{Lane, LaneKey, Laned, Lanes};
 use leastlock_partition_worker::tracker::CommitTracker;
 use leastlock_partition_worker::{Epoch, TopicPartition};
 use proptest::prelude::*;
@@ -138,7 +138,22 @@ struct Tenure {
     next: i64,
 }
 
-type Job = (i64, Epoch);
+#[derive(Debug, Clone)]
+struct Job {
+    lane: LaneKey,
+    offset: i64,
+    epoch: Epoch,
+}
+
+impl Laned for Job {
+    fn lane(&self) -> &LaneKey {
+        &self.lane
+    }
+
+    fn company(&self) -> usize {
+        1
+    }
+}
 
 /// What Kafka waits for an answer to.
 #[derive(Debug, PartialEq, Eq)]
@@ -154,7 +169,7 @@ pub(crate) struct World<M> {
     machine: M,
     protocol: Protocol,
     lanes: Lanes<Job>,
-    running: Vec<(LaneKey, Job)>,
+    running: Vec<Job>,
     partitions: BTreeMap<TopicPartition, Partition>,
     /// What Kafka has given and not taken back.
     given: BTreeSet<TopicPartition>,
@@ -299,7 +314,7 @@ impl<M: Machine> World<M> {
                 Call::Cancel(partitions) => {
                     let tenures = partitions.iter().filter_map(|partition| self.partitions[partition].tenure.as_ref());
                     let lost: BTreeSet<_> = tenures.map(|tenure| tenure.tracker.epoch()).collect();
-                    self.end_running(|(_, epoch)| lost.contains(epoch));
+                    self.end_running(|job| lost.contains(&job.epoch));
                 }
                 Call::Assign { active, fenced } => self.assign(active, &fenced)?,
                 Call::Unassign { partitions, .. } => self.unassign(&partitions)?,
@@ -352,10 +367,8 @@ impl<M: Machine> World<M> {
             let of = self.partitions.get_mut(partition).expect("it is one of them");
             self.lanes.purge(partition);
             if M::FORGETS_GHOSTS {
-                self.running
-                    .iter()
-                    .filter(|(key, _)| key.partition == *partition)
-                    .for_each(|(key, _)| self.lanes.finish(key));
+                let ghosts = self.running.iter().filter(|job| job.lane.partition == *partition);
+                ghosts.for_each(|job| self.lanes.finish(&job.lane));
             }
             if let Some(tenure) = of.tenure.take()
                 && graceful
@@ -381,29 +394,29 @@ impl<M: Machine> World<M> {
         let offset = tenure.next;
         tenure.next += 1;
         tenure.tracker.deliver(offset);
-        self.lanes.push(lane(partition, offset), (offset, tenure.tracker.epoch()));
+        self.lanes.push(Job { lane: lane(partition, offset), offset, epoch: tenure.tracker.epoch() });
         Ok(())
     }
 
     fn start(&mut self) -> Checked {
-        if let Some((key, job)) = self.lanes.start() {
-            if self.running.iter().any(|(other, _)| *other == key) {
-                return Err("two records of a key run at a time".to_owned());
-            }
-            self.running.push((key, job));
+        let mut hand = Vec::new();
+        if self.lanes.start(1, &mut hand) && self.running.iter().any(|other| other.lane == hand[0].lane) {
+            return Err("two records of a key run at a time".to_owned());
         }
+        self.running.append(&mut hand);
         Ok(())
     }
 
     fn finish(&mut self, pick: usize) -> Checked {
-        let (key, (offset, epoch)) = self.running.swap_remove(pick % self.running.len());
-        self.lanes.finish(&key);
-        let of = self.partitions.get_mut(&key.partition).expect("it is one of them");
+        let Job { lane, offset, epoch } = self.running.swap_remove(pick % self.running.len());
+        self.lanes.finish(&lane);
+        self.lanes.hand_is_over();
+        let of = self.partitions.get_mut(&lane.partition).expect("it is one of them");
         of.finished.insert(offset);
         if let Some(tenure) = &mut of.tenure {
             let _ = tenure.tracker.finish(epoch, offset);
         }
-        let idle = self.running.iter().all(|(key, _)| self.machine.phase(&key.partition) != Phase::Draining);
+        let idle = self.running.iter().all(|job| self.machine.phase(&job.lane.partition) != Phase::Draining);
         if self.draining && idle { self.drained() } else { Ok(()) }
     }
 
@@ -437,8 +450,9 @@ impl<M: Machine> World<M> {
     }
 
     fn end_running(&mut self, which: impl Fn(&Job) -> bool) {
-        for (key, _) in self.running.extract_if(.., |(_, job)| which(job)) {
-            self.lanes.finish(&key);
+        for job in self.running.extract_if(.., |job| which(job)) {
+            self.lanes.finish(&job.lane);
+            self.lanes.hand_is_over();
         }
     }
 
@@ -482,5 +496,5 @@ fn chosen(mask: u8, partition: &TopicPartition) -> bool {
 }
 
 fn lane(partition: &TopicPartition, offset: i64) -> LaneKey {
-    LaneKey { partition: partition.clone(), key: Some((offset % 2).to_be_bytes().as_slice().into()) }
+    LaneKey { partition: partition.clone(), lane: Lane::Key((offset % 2).to_be_bytes().as_slice().into()) }
 }
