@@ -62,10 +62,16 @@ impl<U: Unit> Dispatch<U> {
 
     /// Tries once what is to be done about the records of `hand`. One that is given up is alone in its hand.
     async fn attempt(&self, hand: &mut [Job]) -> Outcome {
-        match hand {
+        let _watched = self.watched(hand);
+        #[cfg(feature = "metrics")]
+        let began = std::time::Instant::now();
+        let outcome = match hand {
             [job] if matches!(job.course, Course::GiveUp(_)) => self.give_up(job).await,
             hand => self.unit.attempt(hand).await,
-        }
+        };
+        #[cfg(feature = "metrics")]
+        crate::metrics::record::attempt(outcome.word(), began.elapsed());
+        outcome
     }
 
     /// Does with a record what the failure policy wants, then finishes it.
@@ -80,7 +86,7 @@ impl<U: Unit> Dispatch<U> {
         match outcome {
             Outcome::Done => hand.drain(..).for_each(|job| self.finished(&mut state, &job)),
             Outcome::Fenced => hand.drain(..).for_each(|job| self.fenced(&mut state, &job)),
-            Outcome::Cancelled => hand.drain(..).for_each(|job| state.release(&job)),
+            Outcome::Cancelled => hand.drain(..).for_each(|job| state.cancelled(&job)),
             Outcome::Disturbed(by) => {
                 let mut disturbances = 0;
                 for job in &mut *hand {
@@ -119,6 +125,12 @@ impl<U: Unit> Dispatch<U> {
         let summary = state.summary(partition);
         // After a lost reply it is this worker's own commit that the fence has found.
         let before = job.found_done && !job.commit_unknown;
+        #[cfg(feature = "metrics")]
+        crate::metrics::record::records(match &job.course {
+            _ if before => "already_done",
+            Course::Handle => "processed",
+            Course::GiveUp(_) => "given_up",
+        });
         *match &job.course {
             _ if before => &mut summary.already_done,
             Course::Handle => &mut summary.processed,
@@ -137,6 +149,9 @@ impl<U: Unit> Dispatch<U> {
         if state.owns(partition, epoch) {
             tracing::warn!(%partition, %epoch, "another worker has taken this partition over; it is stopped here");
             state.disown(partition);
+            state.partitions.entry(partition.clone()).or_default().fenced += 1;
+            #[cfg(feature = "metrics")]
+            crate::metrics::record::rebalanced("fenced", 1);
             self.order(Order::Fenced(partition.clone()));
         }
         state.release(job);
@@ -212,6 +227,11 @@ impl GivenUp {
 }
 
 impl State {
+    fn cancelled(&mut self, job: &Job) {
+        self.partitions.entry(job.record.source().clone()).or_default().cancelled += 1;
+        self.release(job);
+    }
+
     /// The job is over, whatever became of it.
     fn release(&mut self, job: &Job) {
         self.flow.released(job.record.source(), job.record.weight());
