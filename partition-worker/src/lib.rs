@@ -97,6 +97,10 @@
 //! | [`lanes`] | one record of a key at a time; pure |
 //! | [`assignment`] | the rebalance as a state machine; pure |
 //! | [`flow`] | back-pressure; pure |
+//! | [`on_failure`] | what becomes of a record that its handler has failed for good |
+//! | [`dead_letter`] | copies of records in another topic |
+//! | [`parked`] | keys that wait for an operator |
+//! | [`poison`] | records that kill the process |
 //! | [`partition`] | names of partitions, and epochs |
 //! | [`summary`] | what a worker did |
 //! | [`error`] | what can go wrong |
@@ -114,11 +118,15 @@ mod settings;
 pub mod worker;
 
 pub mod assignment;
+pub mod dead_letter;
 pub mod error;
 pub mod flow;
 pub mod handler;
 pub mod lanes;
+pub mod on_failure;
+pub mod parked;
 pub mod partition;
+pub mod poison;
 pub mod progress;
 pub mod record;
 pub mod sql;
@@ -130,11 +138,11 @@ pub use crate::effect::Effect;
 pub use crate::error::Error;
 pub use crate::flow::Limits;
 pub use crate::handler::{Failure, Handler};
+pub use crate::on_failure::OnFailure;
+pub use crate::parked::Parked;
 pub use crate::partition::{Epoch, TopicPartition};
 pub use crate::progress::{Progress, Timeouts};
 pub use crate::record::Record;
-#[cfg(feature = "kafka")]
-pub use crate::settings::OnFailure;
 pub use crate::sql::{MIGRATIONS, WorkerSql};
 pub use crate::summary::{PartitionSummary, Summary};
 #[cfg(feature = "kafka")]

@@ -9,17 +9,9 @@ use leastlock_core::{Backoff, Dialect, Engine};
 
 use crate::error::Error;
 use crate::flow::Limits;
+pub(crate) use crate::on_failure::OnFailure;
 
-/// What happens when a handler has failed for good.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OnFailure {
-    /// The worker stops with [`Error::HandlerFailed`], which names the record. Nothing is skipped.
-    #[default]
-    Stop,
-}
-
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) concurrency: Option<usize>,
     pub(crate) limits: Limits,

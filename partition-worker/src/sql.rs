@@ -1,29 +1,35 @@
 //! The statements, per engine.
 
-use leastlock_core::{Dialect, Migration, Migrations};
+use leastlock_core::{Migration, Migrations};
+
+use crate::parked::ParkedSql;
+use crate::poison::PoisonSql;
 
 /// The tables of this crate: `leastlock_partition`, `leastlock_partition_gate`, `leastlock_partition_done`.
 pub const MIGRATIONS: Migrations = Migrations {
     table: "leastlock_partition_worker_migrations",
-    postgres: &[Migration {
-        version: 1,
-        name: "partition",
-        sql: include_str!("../migrations/postgres/0001_partition.sql"),
-    }],
-    sqlite: &[Migration {
-        version: 1,
-        name: "partition",
-        sql: include_str!("../migrations/sqlite/0001_partition.sql"),
-    }],
-    mysql: &[],
+    postgres: &[
+        Migration { version: 1, name: "partition", sql: include_str!("../migrations/postgres/0001_partition.sql") },
+        Migration { version: 3, name: "parked", sql: include_str!("../migrations/postgres/0003_parked.sql") },
+        Migration { version: 4, name: "suspect", sql: include_str!("../migrations/postgres/0004_suspect.sql") },
+    ],
+    sqlite: &[
+        Migration { version: 1, name: "partition", sql: include_str!("../migrations/sqlite/0001_partition.sql") },
+        Migration { version: 3, name: "parked", sql: include_str!("../migrations/sqlite/0003_parked.sql") },
+        Migration { version: 4, name: "suspect", sql: include_str!("../migrations/sqlite/0004_suspect.sql") },
+    ],
+    mysql: &[
+        Migration { version: 3, name: "parked", sql: include_str!("../migrations/mysql/0003_parked.sql") },
+        Migration { version: 4, name: "suspect", sql: include_str!("../migrations/mysql/0004_suspect.sql") },
+    ],
 };
 
-/// The statements of this crate in an engine's words. Sealed, as [`Dialect`] is.
+/// The statements of this crate in an engine's words. Sealed, as [`Dialect`](leastlock_core::Dialect) is.
 ///
 /// # Contract
 /// Every statement takes group, topic and partition as its first parameters; what follows stands beside each constant. The
 /// files in `sql/` say which locks they take.
-pub trait WorkerSql: Dialect {
+pub trait WorkerSql: ParkedSql + PoisonSql {
     /// owner → the new epoch.
     const SEAL_GATE: &'static str;
     /// Time-out in ms alone → the backend's id. `None`: the engine bounds its one lock by the connection's own time-out.
@@ -40,6 +46,8 @@ pub trait WorkerSql: Dialect {
     const FENCE_ENTER: &'static str;
     /// epoch, offset → is the epoch the newest, is the record finished.
     const FENCE_WHY: &'static str;
+    /// epoch, idle time-out in ms → one row if the epoch is the newest.
+    const FENCE_HOLD: &'static str;
     /// epoch, `next_offset`, lock time-out in ms.
     const FOLD_RAISE: &'static str;
     /// `next_offset`.
@@ -56,6 +64,7 @@ impl WorkerSql for sqlx::Postgres {
     const SEAL_ANCHOR: &'static str = include_str!("../sql/postgres/seal_anchor.sql");
     const FENCE_ENTER: &'static str = include_str!("../sql/postgres/fence_enter.sql");
     const FENCE_WHY: &'static str = include_str!("../sql/postgres/fence_why.sql");
+    const FENCE_HOLD: &'static str = include_str!("../sql/postgres/fence_hold.sql");
     const FOLD_RAISE: &'static str = include_str!("../sql/postgres/fold_raise.sql");
     const FOLD_FORGET: &'static str = include_str!("../sql/postgres/fold_forget.sql");
 }
@@ -70,6 +79,7 @@ impl WorkerSql for sqlx::Sqlite {
     const SEAL_ANCHOR: &'static str = include_str!("../sql/sqlite/seal_anchor.sql");
     const FENCE_ENTER: &'static str = include_str!("../sql/sqlite/fence_enter.sql");
     const FENCE_WHY: &'static str = include_str!("../sql/sqlite/fence_why.sql");
+    const FENCE_HOLD: &'static str = include_str!("../sql/sqlite/fence_hold.sql");
     const FOLD_RAISE: &'static str = include_str!("../sql/sqlite/fold_raise.sql");
     const FOLD_FORGET: &'static str = include_str!("../sql/sqlite/fold_forget.sql");
 }

@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::handler::{Failure, Handler};
 use crate::lanes::LaneKey;
 use crate::polling::Order;
-use crate::settings::OnFailure;
 use crate::sql::WorkerSql;
 
 impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
@@ -85,8 +84,8 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
             return self.rest(state, key, job, delay);
         }
         if state.owns(partition, job.epoch) {
-            match self.settings.on_failure {
-                OnFailure::Stop => {
+            match self.settings.on_failure.clone() {
+                _ => {
                     let (partition, source) = (partition.clone(), failure.into_cause());
                     state.failure.get_or_insert(Error::HandlerFailed { partition, offset, attempts, source });
                     state.drain();
