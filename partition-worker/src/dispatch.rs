@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use rdkafka::ClientConfig;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
@@ -12,31 +11,36 @@ use tokio_util::sync::CancellationToken;
 use crate::assignment::Batch;
 use crate::error::Error;
 use crate::flow::{Change, Flow};
-use crate::handler::Handler;
-use crate::lanes::Lanes;
+use crate::handler::Failure;
+use crate::lanes::{LaneKey, Lanes};
 use crate::partition::{Epoch, TopicPartition};
 use crate::polling::{Control, Order, Start};
-use crate::progress::Progress;
 use crate::record::Record;
-use crate::settings::{Reset, Settings};
-use crate::sql::WorkerSql;
+use crate::settings::{OnFailure, Settings};
 use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
 
 mod attempt;
+mod database;
 mod fold;
 mod lane;
+mod records;
 mod seal;
+mod start;
 mod state;
+mod unit;
+
+pub(crate) use self::database::Database;
+pub(crate) use self::records::Records;
+pub(crate) use self::start::Origin;
+pub(crate) use self::unit::Unit;
+use self::unit::{Disturbance, Outcome};
 
 /// Everything a worker does outside of its polling thread.
-pub(crate) struct Dispatch<DB: WorkerSql, H> {
+pub(crate) struct Dispatch<U> {
     this: Weak<Self>,
-    progress: Progress<DB>,
-    handler: H,
+    unit: U,
     settings: Settings,
-    kafka: ClientConfig,
-    reset: Reset,
     runtime: Handle,
     orders: Sender<Order>,
     state: Mutex<State>,
@@ -61,59 +65,56 @@ struct Owned {
     tracker: CommitTracker,
     /// Finished offsets that will be delivered again.
     finished: BTreeSet<i64>,
-    cancel: CancellationToken,
-    turnstile: Turnstile,
+    tenure: Arc<Tenure>,
     fold: fold::Progressed,
     /// The last watermark told to Kafka.
     hinted: Option<i64>,
 }
 
-/// Handlers of a partition pass it together, a fold alone.
-type Turnstile = Arc<RwLock<()>>;
+/// What the records of one ownership of a partition have in common.
+struct Tenure {
+    epoch: Epoch,
+    /// Ends the handlers, when the partition is lost.
+    cancel: CancellationToken,
+    /// Handlers of a partition pass it together, a fold alone.
+    turnstile: RwLock<()>,
+}
 
 /// A record on its way through a lane.
-struct Job {
+pub(crate) struct Job {
     record: Record,
-    epoch: Epoch,
-    cancel: CancellationToken,
-    turnstile: Turnstile,
+    lane: LaneKey,
+    tenure: Arc<Tenure>,
+    course: Course,
     /// Attempts that the handler failed.
     attempts: u32,
-    /// Attempts that the database failed.
+    /// Attempts that something else failed.
     disturbances: u32,
     /// Whether a commit has been sent whose reply was lost.
     commit_unknown: bool,
+    /// Whether the last attempt found the record finished before.
+    found_done: bool,
 }
 
-/// What a dispatch is made of.
-pub(crate) struct Parts<DB: WorkerSql, H> {
-    pub(crate) progress: Progress<DB>,
-    pub(crate) handler: H,
-    pub(crate) settings: Settings,
-    pub(crate) kafka: ClientConfig,
-    pub(crate) reset: Reset,
-    pub(crate) orders: Sender<Order>,
+/// What is being done about a record.
+enum Course {
+    /// The application's handler is tried.
+    Handle,
+    /// The handler has failed for good, and this is done instead, until it has succeeded.
+    GiveUp(Box<GivenUp>),
 }
 
-impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
-    pub(crate) fn new(parts: Parts<DB, H>, runtime: Handle) -> Arc<Self> {
-        let Parts { progress, handler, settings, kafka, reset, orders } = parts;
-        let lanes = Lanes::new(settings.concurrency(progress.pool()));
-        let state = Mutex::new(State::new(lanes, Flow::new(settings.limits)));
-        let (changed, stop) = (Notify::new(), CancellationToken::new());
-        Arc::new_cyclic(|this| Self {
-            this: this.clone(),
-            progress,
-            handler,
-            settings,
-            kafka,
-            reset,
-            runtime,
-            orders,
-            state,
-            changed,
-            stop,
-        })
+/// Why a record is given up, and what is done with it.
+struct GivenUp {
+    failure: Failure,
+    policy: OnFailure,
+}
+
+impl<U: Unit> Dispatch<U> {
+    pub(crate) fn new(unit: U, concurrency: usize, settings: Settings, orders: Sender<Order>) -> Arc<Self> {
+        let state = Mutex::new(State::new(Lanes::new(concurrency), Flow::new(settings.limits)));
+        let (changed, stop, runtime) = (Notify::new(), CancellationToken::new(), Handle::current());
+        Arc::new_cyclic(|this| Self { this: this.clone(), unit, settings, runtime, orders, state, changed, stop })
     }
 
     /// Waits for a failure after which the worker cannot go on.
@@ -180,7 +181,7 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
     }
 }
 
-impl<DB: WorkerSql, H: Handler<DB>> Control for Dispatch<DB, H> {
+impl<U: Unit> Control for Dispatch<U> {
     fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>) {
         let Some(this) = self.this.upgrade() else { return };
         let mut state = self.state();
@@ -204,8 +205,11 @@ impl<DB: WorkerSql, H: Handler<DB>> Control for Dispatch<DB, H> {
         let owned = Owned {
             tracker: CommitTracker::new(start.epoch, start.offset),
             finished: start.finished,
-            cancel: self.stop.child_token(),
-            turnstile: Turnstile::default(),
+            tenure: Arc::new(Tenure {
+                epoch: start.epoch,
+                cancel: self.stop.child_token(),
+                turnstile: RwLock::default(),
+            }),
             fold: fold::Progressed::new(start.offset),
             hinted: None,
         };
@@ -222,7 +226,7 @@ impl<DB: WorkerSql, H: Handler<DB>> Control for Dispatch<DB, H> {
             if let Some(owned) = state.disown(partition) {
                 watermarks.push((partition.clone(), owned.tracker.watermark()));
                 if lost {
-                    owned.cancel.cancel();
+                    owned.tenure.cancel.cancel();
                 }
             }
         }

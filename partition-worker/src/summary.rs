@@ -36,6 +36,8 @@ pub struct PartitionSummary {
     pub processed: u64,
     /// Records that it was given again and found finished.
     pub already_done: u64,
+    /// Records that were finished without an effect, since their handler had failed for good.
+    pub skipped: u64,
     /// Attempts that ended in a handler's failure.
     pub failures: u64,
     /// The offset below which everything is finished, as it stood when the worker last owned the partition.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{Job, Owned, State};
+use super::{Course, Job, Owned, State, Tenure};
 use crate::flow::Flow;
 use crate::lanes::{LaneKey, Lanes};
 use crate::partition::{Epoch, TopicPartition};
@@ -40,18 +40,9 @@ impl State {
             self.partitions.entry(partition).or_default().already_done += 1;
             return false;
         }
-        let key = LaneKey { partition: partition.clone(), key: record.shared_key() };
         self.flow.taken(&partition, record.weight());
-        let job = Job {
-            record,
-            epoch: owned.tracker.epoch(),
-            cancel: owned.cancel.clone(),
-            turnstile: Arc::clone(&owned.turnstile),
-            attempts: 0,
-            disturbances: 0,
-            commit_unknown: false,
-        };
-        self.lanes.push(key, job);
+        let job = Job::new(record, Arc::clone(&owned.tenure));
+        self.lanes.push(job.lane.clone(), job);
         true
     }
 
@@ -103,5 +94,21 @@ impl State {
 
     pub(super) fn owns(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
         self.owned.get(partition).is_some_and(|owned| owned.tracker.epoch() == epoch)
+    }
+}
+
+impl Job {
+    fn new(record: Record, tenure: Arc<Tenure>) -> Self {
+        let lane = LaneKey { partition: record.source().clone(), key: record.shared_key() };
+        Self {
+            record,
+            lane,
+            tenure,
+            course: Course::Handle,
+            attempts: 0,
+            disturbances: 0,
+            commit_unknown: false,
+            found_done: false,
+        }
     }
 }
