@@ -16,5 +16,3 @@ pub use self::origin::Origin;
 pub(crate) use self::origin::Stamp;
 #[cfg(feature = "kafka")]
 pub(crate) use self::producer::{DeadLetters, SendError};
-#[cfg(feature = "kafka")]
-pub(crate) use self::reader::read;

@@ -9,42 +9,56 @@ use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use crate::assignment::Batch;
+use crate::dead_letter::DeadLetters;
 use crate::error::Error;
 use crate::flow::{Change, Flow};
-use crate::handler::Failure;
 use crate::lanes::{LaneKey, Lanes};
+use crate::parked::Queue;
 use crate::partition::{Epoch, TopicPartition};
 use crate::polling::{Control, Order, Start};
 use crate::record::Record;
-use crate::settings::{OnFailure, Settings};
+use crate::settings::Settings;
 use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
 
 mod attempt;
 mod database;
+mod failed;
 mod fold;
+mod give_up;
 mod lane;
+mod memory;
 mod records;
+mod release;
 mod seal;
 mod start;
 mod state;
+mod suspect;
 mod unit;
 
 pub(crate) use self::database::Database;
+pub(crate) use self::failed::Failures;
 pub(crate) use self::records::Records;
 pub(crate) use self::start::Origin;
 pub(crate) use self::unit::Unit;
+use self::failed::Failed;
+use self::give_up::GivenUp;
+use self::release::Draining;
+use self::suspect::Suspicion;
 use self::unit::{Disturbance, Outcome};
 
 /// Everything a worker does outside of its polling thread.
 pub(crate) struct Dispatch<U> {
     this: Weak<Self>,
     unit: U,
+    dead_letters: DeadLetters,
     settings: Settings,
     runtime: Handle,
     orders: Sender<Order>,
     state: Mutex<State>,
     changed: Notify,
+    /// Handlers pass it together; one alone that may bring the process down.
+    alone: RwLock<()>,
     /// Ends every handler that still runs.
     stop: CancellationToken,
 }
@@ -67,6 +81,7 @@ struct Owned {
     finished: BTreeSet<i64>,
     tenure: Arc<Tenure>,
     fold: fold::Progressed,
+    suspicion: Suspicion,
     /// The last watermark told to Kafka.
     hinted: Option<i64>,
 }
@@ -78,6 +93,7 @@ struct Tenure {
     cancel: CancellationToken,
     /// Handlers of a partition pass it together, a fold alone.
     turnstile: RwLock<()>,
+    failed: Failed,
 }
 
 /// A record on its way through a lane.
@@ -86,6 +102,10 @@ pub(crate) struct Job {
     lane: LaneKey,
     tenure: Arc<Tenure>,
     course: Course,
+    /// The deaths held against it, if a process may have died of it.
+    suspect: Option<u32>,
+    /// Partition and offset of its copy, once the broker has acknowledged it.
+    copied: Option<(i32, i64)>,
     /// Attempts that the handler failed.
     attempts: u32,
     /// Attempts that something else failed.
@@ -102,19 +122,34 @@ enum Course {
     Handle,
     /// The handler has failed for good, and this is done instead, until it has succeeded.
     GiveUp(Box<GivenUp>),
-}
-
-/// Why a record is given up, and what is done with it.
-struct GivenUp {
-    failure: Failure,
-    policy: OnFailure,
+    /// Its key is parked, and it follows.
+    Follow { queue: Queue, topic: Arc<str> },
+    /// It stands for the records of a released queue.
+    Drain(Box<Draining>),
 }
 
 impl<U: Unit> Dispatch<U> {
-    pub(crate) fn new(unit: U, concurrency: usize, settings: Settings, orders: Sender<Order>) -> Arc<Self> {
+    pub(crate) fn new(
+        unit: U,
+        dead_letters: DeadLetters,
+        concurrency: usize,
+        settings: Settings,
+        orders: Sender<Order>,
+    ) -> Arc<Self> {
         let state = Mutex::new(State::new(Lanes::new(concurrency), Flow::new(settings.limits)));
         let (changed, stop, runtime) = (Notify::new(), CancellationToken::new(), Handle::current());
-        Arc::new_cyclic(|this| Self { this: this.clone(), unit, settings, runtime, orders, state, changed, stop })
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            unit,
+            dead_letters,
+            settings,
+            runtime,
+            orders,
+            state,
+            changed,
+            alone: RwLock::default(),
+            stop,
+        })
     }
 
     /// Waits for a failure after which the worker cannot go on.
@@ -202,6 +237,7 @@ impl<U: Unit> Control for Dispatch<U> {
         state.sealing.remove(partition);
         state.flow.assigned(partition);
         state.partitions.entry(partition.clone()).or_default();
+        let suspicion = Suspicion::new(&start.failures);
         let owned = Owned {
             tracker: CommitTracker::new(start.epoch, start.offset),
             finished: start.finished,
@@ -209,7 +245,9 @@ impl<U: Unit> Control for Dispatch<U> {
                 epoch: start.epoch,
                 cancel: self.stop.child_token(),
                 turnstile: RwLock::default(),
+                failed: Failed::new(start.failures),
             }),
+            suspicion,
             fold: fold::Progressed::new(start.offset),
             hinted: None,
         };
@@ -225,6 +263,7 @@ impl<U: Unit> Control for Dispatch<U> {
             }
             if let Some(owned) = state.disown(partition) {
                 watermarks.push((partition.clone(), owned.tracker.watermark()));
+                self.note_end(partition.clone(), &owned);
                 if lost {
                     owned.tenure.cancel.cancel();
                 }

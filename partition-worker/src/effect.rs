@@ -4,7 +4,7 @@ use sqlx::Pool;
 
 use crate::error::Error;
 use crate::progress::Timeouts;
-use crate::settings::OnFailure;
+use crate::on_failure::OnFailure;
 use crate::sql::WorkerSql;
 
 /// Where the effect of a record goes, which decides what a worker can promise and what its handler looks like.

@@ -29,7 +29,7 @@ mod sql;
 mod state;
 
 pub use self::list::{Action, ParkedKey, ParkedRecord, Place};
-pub use self::parking::{Copied, Due, Park, Parking, Standing};
+pub use self::parking::{Copied, Due, Park, Parking, Released, Standing};
 pub use self::queue::Queue;
 pub use self::sql::ParkedSql;
 

@@ -23,6 +23,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leastlock_core::{Statement, commit};
 use sqlx::{Pool, Transaction};
@@ -32,6 +33,9 @@ use crate::partition::{Epoch, TopicPartition};
 mod sql;
 
 pub use self::sql::PoisonSql;
+
+/// How long an owner that does not end is given to do so, after another has taken its partition over.
+const GRACE: Duration = Duration::from_millis(200);
 
 /// The records of a consumer group at which a process may have died, as the owner of a partition sees them.
 ///
@@ -46,8 +50,8 @@ pub struct Suspects<DB: PoisonSql> {
 /// How an owner finds a partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Whether the unfinished records that come first are suspects.
-    pub suspicious: bool,
+    /// So many of the unfinished records that come first are suspects.
+    pub suspects: u64,
     /// The records that deaths are held against: offset and number.
     pub deaths: BTreeMap<i64, u32>,
 }
@@ -60,37 +64,61 @@ impl<DB: PoisonSql> Suspects<DB> {
     }
 
     /// An owner begins: to be called once the partition is [sealed](crate::Progress::seal) for `epoch`. If the owner before has died,
-    /// one death is counted against each record that it was handling as a suspect.
+    /// one death is counted against each record that it was handling as a suspect, and the first `held` records are suspects: as many
+    /// as it can have been handling.
+    ///
+    /// An owner that has not ended gets a moment to note its end, since it may just have given the partition up.
     ///
     /// # Errors
     /// What the database said. Beginning again with the same epoch counts nothing twice.
     ///
     /// # Cancel safety
     /// As for an error.
-    pub async fn begin(&self, partition: &TopicPartition, epoch: Epoch) -> Result<Found, sqlx::Error> {
+    pub async fn begin(&self, partition: &TopicPartition, epoch: Epoch, held: u64) -> Result<Found, sqlx::Error> {
+        if let Some(found) = self.try_begin(partition, epoch, held, false).await? {
+            return Ok(found);
+        }
+        tokio::time::sleep(GRACE).await;
+        Ok(self.try_begin(partition, epoch, held, true).await?.unwrap_or_default())
+    }
+
+    /// `None`: the owner before has not ended, and is not to be taken for dead yet.
+    async fn try_begin(
+        &self,
+        partition: &TopicPartition,
+        epoch: Epoch,
+        held: u64,
+        insist: bool,
+    ) -> Result<Option<Found>, sqlx::Error> {
         let mut tx = leastlock_core::begin(&self.pool).await?;
         let tenure = self.about(DB::TENURE_LOCK, partition).fetch_optional::<DB>(&mut tx).await?;
         let Some(tenure) = tenure else {
             self.about(DB::TENURE_FIRST, partition).bind(epoch.get()).execute::<DB>(&mut tx).await?;
             commit(tx).await?;
-            return Ok(Found::default());
+            return Ok(Some(Found::default()));
         };
-        let (before, ended, left) = (tenure.int(0)?, tenure.int(1)? != 0, tenure.int(2)? != 0);
-        // After a lost reply it is this owner that has begun.
-        let again = before >= epoch.get();
-        let suspicious = left || (!ended && !again);
-        if !again {
+        let (before, ended, left) = (tenure.int(0)?, tenure.int(1)? != 0, tenure.int(2)?);
+        let mut suspects = u64::try_from(left).unwrap_or(0);
+        // Otherwise it is this owner that has begun, and the reply was lost.
+        if before < epoch.get() {
+            if !ended {
+                if !insist {
+                    tx.rollback().await?;
+                    return Ok(None);
+                }
+                suspects = suspects.max(held);
+            }
             let what_ran = if ended { DB::SUSPECT_LIVED } else { DB::SUSPECT_DIED };
             self.about(what_ran, partition).execute::<DB>(&mut tx).await?;
             self.about(DB::SUSPECT_FORGET, partition).execute::<DB>(&mut tx).await?;
-            let begin = Statement::new(DB::TENURE_BEGIN).bind(epoch.get()).bind(i64::from(suspicious));
+            let begin = Statement::new(DB::TENURE_BEGIN).bind(epoch.get()).bind(count(suspects));
             self.and_about(begin, partition).execute::<DB>(&mut tx).await?;
         }
         let rows = self.about(DB::SUSPECT_LIST, partition).fetch_all::<DB>(&mut tx).await?;
         let deaths = rows.iter().map(|row| Ok((row.int(0)?, u32::try_from(row.int(1)?).unwrap_or(u32::MAX))));
         let deaths = deaths.collect::<Result<_, sqlx::Error>>()?;
         commit(tx).await?;
-        Ok(Found { suspicious, deaths })
+        Ok(Some(Found { suspects, deaths }))
     }
 
     /// The handler of a suspect is about to start; committed when this answers. `false`: another owner has begun. Do not start it.
@@ -143,16 +171,16 @@ impl<DB: PoisonSql> Suspects<DB> {
         self.about(DB::SUSPECT_CLEARED, partition).bind(offset).execute::<DB>(tx).await.map(drop)
     }
 
-    /// An owner gives a partition up, and lives. `suspicious`: some of the records that it took for suspects have not been handled.
+    /// An owner gives a partition up, and lives; `left` of the suspects that it was told of have not been handled.
     ///
     /// # Errors
     /// What the database said. The next owner then takes this one for dead, which costs it some time.
     ///
     /// # Cancel safety
     /// As for an error.
-    pub async fn end(&self, partition: &TopicPartition, epoch: Epoch, suspicious: bool) -> Result<(), sqlx::Error> {
+    pub async fn end(&self, partition: &TopicPartition, epoch: Epoch, left: u64) -> Result<(), sqlx::Error> {
         let mut connection = self.pool.acquire().await?;
-        let end = self.and_about(Statement::new(DB::TENURE_END).bind(i64::from(suspicious)), partition);
+        let end = self.and_about(Statement::new(DB::TENURE_END).bind(count(left)), partition);
         end.bind(epoch.get()).execute::<DB>(&mut connection).await.map(drop)
     }
 
@@ -163,4 +191,8 @@ impl<DB: PoisonSql> Suspects<DB> {
     fn and_about<'a>(&'a self, statement: Statement<'a>, partition: &'a TopicPartition) -> Statement<'a> {
         statement.bind(&*self.group).bind(partition.topic()).bind(i64::from(partition.partition()))
     }
+}
+
+fn count(suspects: u64) -> i64 {
+    i64::try_from(suspects).unwrap_or(i64::MAX)
 }

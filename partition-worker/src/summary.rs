@@ -38,6 +38,13 @@ pub struct PartitionSummary {
     pub already_done: u64,
     /// Records that were finished without an effect, since their handler had failed for good.
     pub skipped: u64,
+    /// Records that were finished once the broker had acknowledged a copy in the dead-letter topic.
+    pub dead_lettered: u64,
+    /// Records that were finished once the broker had acknowledged a copy in the parking topic: those that failed, and those that
+    /// followed one of their key.
+    pub parked: u64,
+    /// Records of released keys whose effect it committed.
+    pub released: u64,
     /// Attempts that ended in a handler's failure.
     pub failures: u64,
     /// The offset below which everything is finished, as it stood when the worker last owned the partition.

@@ -1,12 +1,12 @@
--- Who owned a partition last, and how that ended: a process that dies does not say so. `suspicious`: of the records that it had, some
--- have not been handled since.
+-- Who owned a partition last, and how that ended: a process that dies does not say so. `suspects`: so many of
+-- the records that come next may be what it died of.
 CREATE TABLE leastlock_partition_tenure (
     group_id    VARBINARY(255) NOT NULL,
     topic       VARBINARY(249) NOT NULL,
     `partition` INT NOT NULL,
     epoch       BIGINT NOT NULL,
     ended       BOOLEAN NOT NULL,
-    suspicious  BOOLEAN NOT NULL,
+    suspects    BIGINT NOT NULL,
     PRIMARY KEY (group_id, topic, `partition`)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 

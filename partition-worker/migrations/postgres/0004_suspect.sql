@@ -1,12 +1,12 @@
--- Who owned a partition last, and how that ended: a process that dies does not say so. `suspicious`: of the records that it had, some
--- have not been handled since.
+-- Who owned a partition last, and how that ended: a process that dies does not say so. `suspects`: so many of
+-- the records that come next may be what it died of.
 CREATE TABLE leastlock_partition_tenure (
-    group_id   text NOT NULL,
-    topic      text COLLATE "C" NOT NULL,
-    partition  integer NOT NULL,
-    epoch      bigint NOT NULL,
-    ended      boolean NOT NULL,
-    suspicious boolean NOT NULL,
+    group_id  text NOT NULL,
+    topic     text COLLATE "C" NOT NULL,
+    partition integer NOT NULL,
+    epoch     bigint NOT NULL,
+    ended     boolean NOT NULL,
+    suspects  bigint NOT NULL,
     PRIMARY KEY (group_id, topic, partition)
 );
 

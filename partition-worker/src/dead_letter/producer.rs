@@ -1,15 +1,15 @@
-//! Copies on their way: an idempotent producer whose acknowledgement is waited for.
+//! Copies on their way there and back: an idempotent producer whose acknowledgement is waited for.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 
 use super::origin::Stamp;
-use crate::error::Error;
+use super::reader::{self, Copy};
 use crate::record::Record;
 
 /// How long a copy may wait for room in the producer, and then for its acknowledgement.
@@ -68,25 +68,32 @@ pub(crate) enum SendError {
     Unknown(KafkaError),
 }
 
-/// Copies records to other topics.
+/// Copies records to other topics, and reads copies back.
 pub(crate) struct DeadLetters {
-    config: ClientConfig,
-    producer: Mutex<FutureProducer>,
+    consumer: ClientConfig,
+    group: String,
+    /// Made when the first record fails.
+    producer: Mutex<Option<FutureProducer>>,
 }
 
 impl DeadLetters {
-    /// A producer for the cluster that `consumer` speaks of.
-    pub(crate) fn new(consumer: &ClientConfig) -> Result<Self, Error> {
-        let mut config = consumer.clone();
-        for setting in OF_CONSUMERS {
-            config.remove(setting);
-        }
-        for (setting, value) in REQUIRED {
-            config.set(setting, value);
-        }
-        let operation = "creating the producer for failed records";
-        let producer = config.create().map_err(|source| Error::Kafka { operation, source })?;
-        Ok(Self { config, producer: Mutex::new(producer) })
+    /// For failed records of `group`, in the cluster that `consumer` speaks of.
+    pub(crate) const fn new(consumer: ClientConfig, group: String) -> Self {
+        Self { consumer, group, producer: Mutex::new(None) }
+    }
+
+    /// The consumer group.
+    pub(crate) fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// Reads copies back as the records that they were, in the order asked for; perhaps not all, but at least the first. `None`: the
+    /// topic does not have it any more.
+    ///
+    /// # Cancel safety
+    /// It only reads; dropped, it goes on for a while in the background.
+    pub(crate) async fn read(&self, topic: &str, places: Vec<(i32, i64)>) -> KafkaResult<Vec<Copy>> {
+        reader::read(&self.consumer, topic, places).await
     }
 
     /// Copies a record; answers partition and offset of the copy, which the broker has acknowledged.
@@ -115,7 +122,7 @@ impl DeadLetters {
         copy.key = record.key();
         copy.payload = record.value();
         copy.timestamp = timestamp;
-        let producer = self.producer();
+        let producer = self.producer().map_err(SendError::Refused)?;
         match producer.send(copy, SEND_TIMEOUT).await {
             Ok(delivery) => Ok((delivery.partition, delivery.offset)),
             Err((error, _)) => {
@@ -125,20 +132,27 @@ impl DeadLetters {
         }
     }
 
-    fn producer(&self) -> FutureProducer {
-        self.producer.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn producer(&self) -> KafkaResult<FutureProducer> {
+        let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = &*producer {
+            return Ok(made.clone());
+        }
+        let mut config = self.consumer.clone();
+        for setting in OF_CONSUMERS {
+            config.remove(setting);
+        }
+        for (setting, value) in REQUIRED {
+            config.set(setting, value);
+        }
+        Ok(producer.insert(config.create()?).clone())
     }
 
-    /// After a fatal error an idempotent producer takes nothing any more.
+    /// After a fatal error an idempotent producer takes nothing any more: the next record gets a new one.
     fn replace_if_fatal(&self, failed: &FutureProducer) {
-        if failed.client().fatal_error().is_none() {
-            return;
-        }
-        let mut current = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.client().fatal_error().is_some() {
-            match self.config.create() {
-                Ok(new) => *current = new,
-                Err(error) => tracing::warn!(%error, "the producer for failed records could not be made anew"),
+        if failed.client().fatal_error().is_some() {
+            let mut current = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
+            if current.as_ref().is_some_and(|current| current.client().fatal_error().is_some()) {
+                *current = None;
             }
         }
     }

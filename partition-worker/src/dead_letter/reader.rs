@@ -20,14 +20,14 @@ const GAP: i64 = 500;
 const AT_A_TIME: usize = 8 << 20;
 
 /// A copy, if its topic still has it.
-pub(crate) type Copy = Option<Record>;
+pub(super) type Copy = Option<Record>;
 
 /// Reads copies back as the records that they were, in the order asked for; perhaps not all, but at least the first. `None`: the
 /// topic does not have it any more.
 ///
 /// # Cancel safety
 /// It only reads; dropped, it goes on for a while in the background.
-pub(crate) async fn read(kafka: &ClientConfig, topic: &str, places: Vec<(i32, i64)>) -> KafkaResult<Vec<Copy>> {
+pub(super) async fn read(kafka: &ClientConfig, topic: &str, places: Vec<(i32, i64)>) -> KafkaResult<Vec<Copy>> {
     let mut config = kafka.clone();
     // It is no member of the group.
     for membership in ["group.protocol", "group.instance.id", "group.remote.assignor", "statistics.interval.ms"] {

@@ -3,12 +3,12 @@
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use super::give_up::cause_of;
 use super::{Course, Dispatch, GivenUp, Job, Outcome, State, Unit};
 use crate::error::Error;
 use crate::handler::Failure;
 use crate::polling::Order;
-use crate::settings::OnFailure;
-use crate::summary::PartitionSummary;
+use crate::on_failure::OnFailure;
 
 impl<U: Unit> Dispatch<U> {
     /// Starts a task for each piece of work that the lanes let out.
@@ -28,26 +28,25 @@ impl<U: Unit> Dispatch<U> {
         }
     }
 
-    /// Tries once what is to be done about the records of `hand`. One that is given up is alone in its hand.
-    async fn attempt(&self, hand: &mut [Job]) -> Outcome {
-        match hand {
-            [job] if matches!(job.course, Course::GiveUp(_)) => self.give_up(job).await,
-            hand => self.unit.attempt(hand).await,
-        }
-    }
-
-    /// Does with a record what the failure policy wants, then finishes it.
-    async fn give_up(&self, job: &mut Job) -> Outcome {
-        self.unit.give_up(job).await
-    }
-
     /// Notes how an attempt ended, and leaves in `hand` the next piece of work for this task.
     fn settle(&self, hand: &mut Vec<Job>, outcome: Outcome) {
         let mut state = self.state();
         match outcome {
             Outcome::Done => hand.drain(..).for_each(|job| self.finished(&mut state, &job)),
             Outcome::Fenced => hand.drain(..).for_each(|job| self.fenced(&mut state, &job)),
-            Outcome::Cancelled => hand.drain(..).for_each(|job| state.release(&job)),
+            Outcome::Cancelled | Outcome::NotParked => hand.drain(..).for_each(|job| state.release(&job)),
+            Outcome::Later => {
+                for job in hand.drain(..) {
+                    let lane = job.lane.clone();
+                    state.lanes.push(lane.clone(), job);
+                    state.lanes.finish(&lane);
+                }
+            }
+            Outcome::Broken(error) => {
+                hand.drain(..).for_each(|job| state.release(&job));
+                state.failure.get_or_insert(*error);
+                state.drain();
+            }
             Outcome::Disturbed(by) => {
                 for mut job in hand.drain(..) {
                     let (partition, offset) = (job.record.source(), job.record.offset());
@@ -70,6 +69,13 @@ impl<U: Unit> Dispatch<U> {
 
     fn finished(&self, state: &mut State, job: &Job) {
         let partition = job.record.source();
+        if let Course::Drain(draining) = &job.course {
+            if draining.is_free {
+                job.tenure.failed.forget(draining.queue);
+            }
+            return state.release(job);
+        }
+        Self::note_parked(job);
         let summary = state.partitions.entry(partition.clone()).or_default();
         // After a lost reply it is this worker's own commit that the fence has found.
         let before = job.found_done && !job.commit_unknown;
@@ -77,11 +83,16 @@ impl<U: Unit> Dispatch<U> {
             _ if before => &mut summary.already_done,
             Course::Handle => &mut summary.processed,
             Course::GiveUp(given) => given.counter(summary),
+            Course::Follow { .. } | Course::Drain(_) => &mut summary.parked,
         } += 1;
         if let Some(owned) = state.count_finished(partition, job.tenure.epoch, job.record.offset())
-            && owned.fold.is_due(self.settings.fold_after)
         {
-            self.start_fold(partition, owned);
+            if job.suspect.is_some() {
+                owned.suspicion.finished();
+            }
+            if owned.fold.is_due(self.settings.fold_after) {
+                self.start_fold(partition, owned);
+            }
         }
         state.release(job);
     }
@@ -106,16 +117,23 @@ impl<U: Unit> Dispatch<U> {
         tracing::warn!(%partition, offset, attempts, permanent = failure.is_permanent(), "a handler failed");
         // What an application puts into its errors may be a key or a payload.
         tracing::trace!(%partition, offset, %failure, "a handler failed");
-        let gives_up = matches!(job.course, Course::GiveUp(_));
+        let gives_up = match &job.course {
+            Course::Handle => false,
+            Course::GiveUp(_) | Course::Follow { .. } => true,
+            Course::Drain(draining) => draining.is_given_up(),
+        };
         if !gives_up && !failure.is_permanent() && attempts < self.settings.max_attempts {
             self.rest(state, job, delay);
             return None;
         }
         if state.owns(partition, job.tenure.epoch) {
-            match &self.settings.on_failure {
-                policy @ OnFailure::Skip if !gives_up => {
-                    let policy = policy.clone();
-                    job.course = Course::GiveUp(Box::new(GivenUp { failure, policy }));
+            match (self.policy(&job, &failure), &mut job.course) {
+                (_, Course::Drain(draining)) if !gives_up => {
+                    draining.give_up(cause_of(&failure), &failure);
+                    return Some(job);
+                }
+                (policy, _) if !gives_up && *policy != OnFailure::Stop => {
+                    job.course = Course::GiveUp(Box::new(GivenUp::new(&failure, policy.clone())));
                     return Some(job);
                 }
                 // Also where a record could not be given up.
@@ -132,7 +150,7 @@ impl<U: Unit> Dispatch<U> {
 
     /// Tries the job again after a while; its lane waits, and its place goes to another lane. Retries stop with the ownership.
     fn rest(&self, state: &mut State, job: Job, delay: Duration) {
-        if state.draining || !state.owns(job.record.source(), job.tenure.epoch) {
+        if !state.may_retry(job.record.source(), job.tenure.epoch) {
             return state.release(&job);
         }
         let (tenure, lane) = (Arc::clone(&job.tenure), job.lane.clone());
@@ -150,19 +168,13 @@ impl<U: Unit> Dispatch<U> {
     }
 }
 
-impl GivenUp {
-    /// Where a record is counted that was given up.
-    fn counter<'a>(&self, summary: &'a mut PartitionSummary) -> &'a mut u64 {
-        tracing::trace!(failure = %self.failure, "a record is given up");
-        match self.policy {
-            _ => &mut summary.skipped,
-        }
-    }
-}
-
 impl State {
     /// The job is over, whatever became of it.
     fn release(&mut self, job: &Job) {
+        if let Course::Drain(draining) = &job.course {
+            job.tenure.failed.end_draining(draining.queue);
+            self.partitions.entry(job.record.source().clone()).or_default().released += draining.handled;
+        }
         self.flow.released(job.record.source(), job.record.weight());
         self.lanes.finish(&job.lane);
     }

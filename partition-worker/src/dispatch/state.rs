@@ -41,7 +41,8 @@ impl State {
             return false;
         }
         self.flow.taken(&partition, record.weight());
-        let job = Job::new(record, Arc::clone(&owned.tenure));
+        let mut job = Job::new(record, Arc::clone(&owned.tenure));
+        job.suspect = owned.suspicion.admit(owned.tenure.failed.deaths(offset));
         self.lanes.push(job.lane.clone(), job);
         true
     }
@@ -95,16 +96,23 @@ impl State {
     pub(super) fn owns(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
         self.owned.get(partition).is_some_and(|owned| owned.tracker.epoch() == epoch)
     }
+
+    /// Whether a record of this ownership may be tried again.
+    pub(super) fn may_retry(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
+        !self.draining && self.owns(partition, epoch)
+    }
 }
 
 impl Job {
-    fn new(record: Record, tenure: Arc<Tenure>) -> Self {
+    pub(super) fn new(record: Record, tenure: Arc<Tenure>) -> Self {
         let lane = LaneKey { partition: record.source().clone(), key: record.shared_key() };
         Self {
             record,
             lane,
             tenure,
             course: Course::Handle,
+            suspect: None,
+            copied: None,
             attempts: 0,
             disturbances: 0,
             commit_unknown: false,

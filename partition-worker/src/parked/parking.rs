@@ -1,5 +1,6 @@
 //! Parked records, as the owner of their partition sees them.
 
+use std::fmt;
 use std::sync::Arc;
 
 use leastlock_core::{Row, Statement};
@@ -31,14 +32,32 @@ pub struct Parking<DB: ParkedSql> {
 }
 
 /// A queue that is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
     /// Its name.
     pub queue: Queue,
     /// Whether later records of its key follow. Not so for a record that is parked alone.
     pub blocks: bool,
-    /// Whether an operator has released it.
-    pub released: bool,
+    /// Where the copies stand.
+    pub parking_topic: String,
+}
+
+/// A queue whose records are to be handled.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Released {
+    /// Its name.
+    pub queue: Queue,
+    /// The key.
+    pub key: Option<Vec<u8>>,
+    /// Where the copies stand.
+    pub parking_topic: String,
+}
+
+/// Without the key, which does not belong in a log.
+impl fmt::Debug for Released {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Released").field("parking_topic", &self.parking_topic).finish_non_exhaustive()
+    }
 }
 
 /// What is parked, and why.
@@ -97,19 +116,23 @@ impl<DB: ParkedSql> Parking<DB> {
         let rows = queues.fetch_all::<DB>(&mut connection).await?;
         let standing = |row: &Row<DB>| {
             let queue = Queue::read(&row.text(0)?)?;
-            Ok(Standing { queue, blocks: row.int(1)? != 0, released: row.int(2)? != 0 })
+            Ok(Standing { queue, blocks: row.int(1)? != 0, parking_topic: row.text(2)? })
         };
         rows.iter().map(standing).collect()
     }
 
     /// The queues of a partition that operators have released.
-    pub async fn released(&self, partition: &TopicPartition) -> Result<Vec<Queue>, sqlx::Error> {
+    pub async fn released(&self, partition: &TopicPartition) -> Result<Vec<Released>, sqlx::Error> {
         let mut connection = self.pool.acquire().await?;
         let rows = self.about(DB::PARK_ASKED, partition).fetch_all::<DB>(&mut connection).await?;
-        rows.iter().map(|row| Queue::read(&row.text(0)?)).collect()
+        let released = |row: &Row<DB>| {
+            let queue = Queue::read(&row.text(0)?)?;
+            Ok(Released { queue, key: row.optional_bytes(1)?, parking_topic: row.text(2)? })
+        };
+        rows.iter().map(released).collect()
     }
 
-    /// The records of a queue behind offset `after`, in order, at most `limit`; and the parking topic. `None`: there is no such queue.
+    /// The records of a queue behind offset `after`, in order, at most `limit`.
     pub async fn next(
         &self,
         partition: &TopicPartition,
@@ -122,15 +145,6 @@ impl<DB: ParkedSql> Parking<DB> {
         let next = self.about(DB::PARK_NEXT, partition).bind(&name).bind(after).bind(i64::from(limit));
         let rows = next.fetch_all::<DB>(&mut connection).await?;
         rows.iter().map(copied).collect()
-    }
-
-    /// The parking topic of a queue; `None` if there is no such queue.
-    pub async fn topic(&self, partition: &TopicPartition, queue: Queue) -> Result<Option<String>, sqlx::Error> {
-        let mut tx = leastlock_core::begin(&self.pool).await?;
-        let name = queue.to_string();
-        let row = self.about(DB::PARK_LOCK, partition).bind(&name).fetch_optional::<DB>(&mut tx).await?;
-        tx.rollback().await?;
-        row.map(|row| row.text(2)).transpose()
     }
 
     /// Parks a record, and its key if that is to be: in the transaction that marks the record as finished.

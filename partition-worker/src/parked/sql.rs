@@ -31,9 +31,9 @@ macro_rules! statements {
 /// constant. Whoever adds or removes records of a queue holds the queue's row ([`PARK_LOCK`](Self::PARK_LOCK)); the owner of a partition
 /// holds the guard row before that.
 pub trait ParkedSql: Dialect {
-    /// limit → queue, whether later records of the key follow, whether it is released.
+    /// limit → queue, whether later records of the key follow, parking topic.
     const PARK_QUEUES: &'static str;
-    /// → queue.
+    /// → queue, key, parking topic.
     const PARK_ASKED: &'static str;
     /// queue → state, key, parking topic, whether later records of the key follow; or no row.
     const PARK_LOCK: &'static str;

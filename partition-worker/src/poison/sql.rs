@@ -27,13 +27,13 @@ macro_rules! statements {
 /// Unless it says otherwise, a statement takes group, topic and partition as its first parameters; what follows stands beside each
 /// constant.
 pub trait PoisonSql: Dialect {
-    /// → epoch, whether it ended in an orderly way, whether it left suspects; or no row.
+    /// → epoch, whether it ended in an orderly way, how many suspects are left; or no row.
     const TENURE_LOCK: &'static str;
     /// epoch.
     const TENURE_FIRST: &'static str;
-    /// Epoch and whether there are suspects first; then group, topic, partition.
+    /// Epoch and number of suspects first; then group, topic, partition.
     const TENURE_BEGIN: &'static str;
-    /// Whether there are suspects left first; then group, topic, partition, epoch.
+    /// Number of suspects left first; then group, topic, partition, epoch.
     const TENURE_END: &'static str;
     /// Those that ran have died once more.
     const SUSPECT_DIED: &'static str;

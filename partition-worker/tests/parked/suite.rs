@@ -129,14 +129,17 @@ pub(crate) async fn p13_records_leave_a_released_queue_in_order_and_then_the_key
         assert!(rig.follow(queue, offset).await);
     }
     let standing = rig.parking.queues(&partition(), 10).await.expect("an answer");
-    assert_eq!(standing.iter().map(|one| (one.queue, one.blocks, one.released)).collect::<Vec<_>>(), [(queue, true, false)]);
+    let standing: Vec<_> = standing.iter().map(|one| (one.queue, one.blocks, &*one.parking_topic)).collect();
+    assert_eq!(standing, [(queue, true, "parking")]);
     let listed = &rig.list().await[0];
     assert_eq!((listed.key.as_deref(), listed.records, listed.first_offset), (Some(KEY), 4, Some(9)));
     assert_eq!((listed.cause, &*listed.reason, &*listed.parking_topic), (Cause::Permanent, "no such account", "parking"));
     assert_eq!(rig.handle(queue, 9).await, Due::NotReleased);
 
     assert_eq!(rig.release(queue).await, Asked::Done);
-    assert_eq!(rig.parking.released(&partition()).await.expect("an answer"), [queue]);
+    let released = rig.parking.released(&partition()).await.expect("an answer");
+    let released: Vec<_> = released.iter().map(|one| (one.queue, one.key.as_deref(), &*one.parking_topic)).collect();
+    assert_eq!(released, [(queue, Some(KEY), "parking")]);
     assert_eq!(rig.next(queue, -1).await, [9, 10, 12, 110]);
     let first = rig.parking.next(&partition(), queue, -1, 1).await.expect("an answer")[0];
     assert_eq!(first, Copied { offset: 9, parking_partition: 1, parking_offset: 109, attempts: 3 });

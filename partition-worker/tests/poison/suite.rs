@@ -8,6 +8,7 @@ use leastlock_partition_worker::{Epoch, MIGRATIONS, TopicPartition};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
 const GROUP: &str = "ledger";
+const HELD: u64 = 100;
 
 pub(crate) trait Tested: TestEngine + PoisonSql {}
 impl<DB: TestEngine + PoisonSql> Tested for DB {}
@@ -22,38 +23,38 @@ async fn prepared<DB: Tested>(database: TestDatabase<DB>) -> (TestDatabase<DB>, 
     (database, suspects)
 }
 
-async fn begin<DB: Tested>(suspects: &Suspects<DB>, epoch: i64) -> (bool, Vec<(i64, u32)>) {
-    let Found { suspicious, deaths } = suspects.begin(&partition(), Epoch::new(epoch)).await.expect("an answer");
-    (suspicious, deaths.into_iter().collect())
+async fn begin<DB: Tested>(suspects: &Suspects<DB>, epoch: i64) -> (u64, Vec<(i64, u32)>) {
+    let Found { suspects, deaths } = suspects.begin(&partition(), Epoch::new(epoch), HELD).await.expect("an answer");
+    (suspects, deaths.into_iter().collect())
 }
 
 async fn start<DB: Tested>(suspects: &Suspects<DB>, epoch: i64, offset: i64) -> bool {
     suspects.start(&partition(), Epoch::new(epoch), offset).await.expect("an answer")
 }
 
-async fn end<DB: Tested>(suspects: &Suspects<DB>, epoch: i64, suspicious: bool) {
-    suspects.end(&partition(), Epoch::new(epoch), suspicious).await.expect("an answer");
+async fn end<DB: Tested>(suspects: &Suspects<DB>, epoch: i64, left: u64) {
+    suspects.end(&partition(), Epoch::new(epoch), left).await.expect("an answer");
 }
 
 pub(crate) async fn an_orderly_end_leaves_no_suspect<DB: Tested>(database: TestDatabase<DB>) {
     let (database, suspects) = prepared(database).await;
-    assert_eq!(begin(&suspects, 1).await, (false, vec![]));
-    end(&suspects, 1, false).await;
-    assert_eq!(begin(&suspects, 2).await, (false, vec![]));
-    end(&suspects, 1, true).await;
-    assert_eq!(begin(&suspects, 3).await, (true, vec![]), "the end of an earlier owner is not this one's");
+    assert_eq!(begin(&suspects, 1).await, (0, vec![]));
+    end(&suspects, 1, 0).await;
+    assert_eq!(begin(&suspects, 2).await, (0, vec![]));
+    end(&suspects, 1, 7).await;
+    assert_eq!(begin(&suspects, 3).await, (HELD, vec![]), "the end of an earlier owner is not this one's");
     assert_eq!(database.int("SELECT count(*) FROM leastlock_partition_suspect").await, 0, "ordinary work leaves no row");
 }
 
 pub(crate) async fn a_record_that_runs_at_each_death_is_counted_from_the_second_on<DB: Tested>(database: TestDatabase<DB>) {
     let (_database, suspects) = prepared(database).await;
     begin(&suspects, 1).await;
-    assert_eq!(begin(&suspects, 2).await, (true, vec![]), "nobody saw which record the first death came from");
+    assert_eq!(begin(&suspects, 2).await, (HELD, vec![]), "nobody saw which record the first death came from");
     assert!(start(&suspects, 2, 7).await);
     assert!(start(&suspects, 2, 8).await);
-    assert_eq!(begin(&suspects, 3).await, (true, vec![(7, 1), (8, 1)]), "it is one of these");
+    assert_eq!(begin(&suspects, 3).await, (HELD, vec![(7, 1), (8, 1)]), "it is one of these");
     assert!(start(&suspects, 3, 7).await);
-    assert_eq!(begin(&suspects, 5).await, (true, vec![(7, 2), (8, 1)]), "it ran alone; epochs may have gaps");
+    assert_eq!(begin(&suspects, 5).await, (HELD, vec![(7, 2), (8, 1)]), "it ran alone; epochs may have gaps");
 }
 
 pub(crate) async fn a_record_whose_handler_ended_is_not_counted<DB: Tested>(database: TestDatabase<DB>) {
@@ -64,11 +65,11 @@ pub(crate) async fn a_record_whose_handler_ended_is_not_counted<DB: Tested>(data
         assert!(start(&suspects, 2, offset).await);
     }
     suspects.alive(&partition(), Epoch::new(2), 7).await.expect("an answer");
-    assert_eq!(begin(&suspects, 3).await, (true, vec![(8, 1)]));
+    assert_eq!(begin(&suspects, 3).await, (HELD, vec![(8, 1)]));
     // An owner that ends in an orderly way in the middle of a handler has not died of it.
     assert!(start(&suspects, 3, 8).await);
-    end(&suspects, 3, true).await;
-    assert_eq!(begin(&suspects, 4).await, (true, vec![(8, 1)]));
+    end(&suspects, 3, HELD).await;
+    assert_eq!(begin(&suspects, 4).await, (HELD, vec![(8, 1)]));
 }
 
 pub(crate) async fn a_finished_record_is_no_suspect_any_more<DB: Tested>(database: TestDatabase<DB>) {
@@ -85,7 +86,7 @@ pub(crate) async fn a_finished_record_is_no_suspect_any_more<DB: Tested>(databas
             tx.rollback().await.expect("a rollback");
         }
     }
-    assert_eq!(begin(&suspects, 3).await, (true, vec![(8, 1)]), "8 was rolled back");
+    assert_eq!(begin(&suspects, 3).await, (HELD, vec![(8, 1)]), "8 was rolled back");
 }
 
 /// The reply to a begin is lost, so the owner begins again. Answers the deaths that are counted.
@@ -94,7 +95,7 @@ async fn deaths_after_a_lost_reply<DB: Tested>(database: TestDatabase<DB>, doubl
     begin(&suspects, 1).await;
     begin(&suspects, 2).await;
     assert!(start(&suspects, 2, 7).await);
-    assert_eq!(begin(&suspects, 3).await, (true, vec![(7, 1)]));
+    assert_eq!(begin(&suspects, 3).await, (HELD, vec![(7, 1)]));
     assert!(start(&suspects, 3, 7).await);
     if double {
         // Counts whenever somebody begins, whoever it is.
@@ -102,7 +103,7 @@ async fn deaths_after_a_lost_reply<DB: Tested>(database: TestDatabase<DB>, doubl
         let died = Statement::new(DB::SUSPECT_DIED).bind(GROUP).bind("stock-moves").bind(3_i64);
         died.execute::<DB>(&mut connection).await.expect("it is counted");
     }
-    suspects.begin(&partition(), Epoch::new(3)).await.expect("an answer").deaths
+    suspects.begin(&partition(), Epoch::new(3), HELD).await.expect("an answer").deaths
 }
 
 pub(crate) async fn beginning_again_after_a_lost_reply_counts_nothing_twice<DB: Tested>(database: TestDatabase<DB>) {
@@ -121,15 +122,15 @@ pub(crate) async fn an_owner_that_was_taken_over_starts_no_suspect<DB: Tested>(d
     assert!(start(&suspects, 2, 7).await);
     begin(&suspects, 3).await;
     suspects.alive(&partition(), Epoch::new(2), 7).await.expect("an answer");
-    assert_eq!(begin(&suspects, 4).await, (true, vec![(7, 1)]));
+    assert_eq!(begin(&suspects, 4).await, (HELD, vec![(7, 1)]));
 }
 
 pub(crate) async fn suspects_that_were_not_handled_are_left_to_the_next_owner<DB: Tested>(database: TestDatabase<DB>) {
     let (_database, suspects) = prepared(database).await;
     begin(&suspects, 1).await;
-    assert_eq!(begin(&suspects, 2).await, (true, vec![]));
-    end(&suspects, 2, true).await;
-    assert_eq!(begin(&suspects, 3).await, (true, vec![]));
-    end(&suspects, 3, false).await;
-    assert_eq!(begin(&suspects, 4).await, (false, vec![]));
+    assert_eq!(begin(&suspects, 2).await, (HELD, vec![]));
+    end(&suspects, 2, 40).await;
+    assert_eq!(begin(&suspects, 3).await, (40, vec![]));
+    end(&suspects, 3, 0).await;
+    assert_eq!(begin(&suspects, 4).await, (0, vec![]));
 }
