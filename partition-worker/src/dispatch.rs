@@ -1,6 +1,6 @@
 //! From delivered records to running handlers: the state that the polling thread and the handlers share.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -17,6 +17,7 @@ use crate::parked::Queue;
 use crate::partition::{Epoch, TopicPartition};
 use crate::polling::{Control, Order, Start};
 use crate::record::Record;
+use crate::runs::{Commit, Runs};
 use crate::settings::Settings;
 use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
@@ -28,6 +29,7 @@ mod fold;
 mod give_up;
 mod lane;
 mod memory;
+mod processes;
 mod records;
 mod release;
 mod seal;
@@ -38,6 +40,7 @@ mod unit;
 
 pub(crate) use self::database::Database;
 pub(crate) use self::failed::Failures;
+pub(crate) use self::processes::Processes;
 pub(crate) use self::records::Records;
 pub(crate) use self::start::Origin;
 pub(crate) use self::unit::Unit;
@@ -70,6 +73,8 @@ struct State {
     /// Seals under way; cancelling one keeps it from fencing the next owner.
     sealing: HashMap<TopicPartition, CancellationToken>,
     partitions: BTreeMap<TopicPartition, PartitionSummary>,
+    /// How much metadata goes with a commit, in bytes.
+    metadata_room: usize,
     draining: bool,
     failure: Option<Error>,
 }
@@ -78,12 +83,14 @@ struct State {
 struct Owned {
     tracker: CommitTracker,
     /// Finished offsets that will be delivered again.
-    finished: BTreeSet<i64>,
+    finished: Runs,
     tenure: Arc<Tenure>,
     fold: fold::Progressed,
     suspicion: Suspicion,
-    /// The last watermark told to Kafka.
-    hinted: Option<i64>,
+    /// The last watermark told to Kafka, and how many records were finished then.
+    told: Option<(i64, u64)>,
+    /// Whether it is about to be given back, so that nothing of it is started.
+    leaving: bool,
 }
 
 /// What the records of one ownership of a partition have in common.
@@ -136,7 +143,8 @@ impl<U: Unit> Dispatch<U> {
         settings: Settings,
         orders: Sender<Order>,
     ) -> Arc<Self> {
-        let state = Mutex::new(State::new(Lanes::new(concurrency), Flow::new(settings.limits)));
+        let room = if U::COMMIT_DECIDES { settings.commit_metadata } else { 0 };
+        let state = Mutex::new(State::new(Lanes::new(concurrency), Flow::new(settings.limits), room));
         let (changed, stop, runtime) = (Notify::new(), CancellationToken::new(), Handle::current());
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -249,56 +257,87 @@ impl<U: Unit> Control for Dispatch<U> {
             }),
             suspicion,
             fold: fold::Progressed::new(start.offset),
-            hinted: None,
+            told: None,
+            leaving: false,
         };
         state.owned.insert(partition.clone(), owned);
     }
 
-    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, i64)> {
+    fn quiesce(&self, partitions: &[TopicPartition]) {
         let mut state = self.state();
-        let mut watermarks = Vec::new();
+        for partition in partitions {
+            if let Some(owned) = state.owned.get_mut(partition) {
+                owned.leaving = true;
+            }
+            state.forget_waiting(partition);
+        }
+    }
+
+    fn is_quiet(&self, partitions: &[TopicPartition]) -> bool {
+        let state = self.state();
+        partitions.iter().all(|partition| state.lanes.is_quiet(partition))
+    }
+
+    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, Commit)> {
+        let mut state = self.state();
+        let mut commits = Vec::new();
         for partition in partitions {
             if let Some(sealing) = state.sealing.remove(partition) {
                 sealing.cancel();
             }
             if let Some(owned) = state.disown(partition) {
-                watermarks.push((partition.clone(), owned.tracker.watermark()));
+                commits.push((partition.clone(), owned.tracker.commit(state.metadata_room)));
                 self.note_end(partition.clone(), &owned);
-                if lost {
+                // Without a database nothing but this keeps it from running beside the next owner's.
+                if lost || U::COMMIT_DECIDES {
                     owned.tenure.cancel.cancel();
                 }
             }
         }
-        watermarks
+        commits
     }
 
-    fn deliver(&self, record: Record) {
+    fn deliver(&self, records: &mut Vec<Record>) {
         let mut state = self.state();
-        if state.draining || !state.admit(record) {
-            return;
+        let mut may_start = false;
+        for record in records.drain(..) {
+            may_start |= !state.draining && state.admit(record);
         }
-        self.start_ready(state);
+        if may_start {
+            self.start_ready(state);
+        }
     }
 
     fn change(&self) -> Change {
         self.state().flow.change()
     }
 
-    fn hints(&self) -> Vec<(TopicPartition, i64)> {
-        let mut hints = Vec::new();
-        for (partition, owned) in &mut self.state().owned {
-            let watermark = owned.tracker.watermark();
-            if owned.hinted != Some(watermark) {
-                owned.hinted = Some(watermark);
-                hints.push((partition.clone(), watermark));
+    fn commits(&self) -> Vec<(TopicPartition, Commit)> {
+        let mut state = self.state();
+        let room = state.metadata_room;
+        let mut commits = Vec::new();
+        for (partition, owned) in &mut state.owned {
+            // What the metadata says changes with each record that finishes, the offset alone more seldom.
+            let tracker = &owned.tracker;
+            let told = (tracker.watermark(), if room > 0 { tracker.finished() } else { 0 });
+            if owned.told != Some(told) {
+                owned.told = Some(told);
+                commits.push((partition.clone(), tracker.commit(room)));
             }
         }
-        hints
+        for (partition, commit) in commits.iter().filter(|_| U::COMMIT_DECIDES) {
+            state.partitions.entry(partition.clone()).or_default().left_out = commit.left_out;
+        }
+        commits
     }
 
-    fn hint_again(&self) {
+    fn commit_again(&self) {
         for owned in self.state().owned.values_mut() {
-            owned.hinted = None;
+            owned.told = None;
         }
+    }
+
+    fn metadata_refused(&self, room: usize) {
+        self.state().metadata_room = room;
     }
 }

@@ -20,6 +20,10 @@ pub struct InDatabase<DB: WorkerSql> {
     pub(crate) timeouts: Timeouts,
 }
 
+/// The effect is anywhere, and what is finished is in Kafka's commit: each record is processed at least once.
+#[derive(Debug)]
+pub struct AtLeastOnce(());
+
 /// A kind of [`Effect`]. Sealed.
 pub trait Mode: sealed::Mode {}
 
@@ -50,6 +54,36 @@ impl<DB: WorkerSql> sealed::Mode for InDatabase<DB> {
             return Err(Error::Setting { setting: "timeouts", problem: "must not be zero" });
         }
         Ok(())
+    }
+}
+
+impl Effect<AtLeastOnce> {
+    /// Anywhere, at least once: no database is needed, and the worker's handler is a [`Process`](crate::Process).
+    ///
+    /// What is finished is committed to Kafka every [`commit_every`](crate::Builder::commit_every): the offset below which
+    /// everything is finished and, in the commit's metadata, what is finished above. After a crash, records are processed
+    /// again that were finished since the last commit, or that the metadata had no room for, and no others. At a
+    /// revocation handlers may finish for [`revoke_timeout`](crate::Builder::revoke_timeout), so that mostly none is.
+    ///
+    /// Two owners can process one record at the same time: one that has lost its partition without knowing goes on for a
+    /// while. Where that must not take effect twice, use [`in_database`](Self::in_database), or an idempotency key.
+    #[must_use]
+    pub const fn at_least_once() -> Self {
+        Self { mode: AtLeastOnce(()) }
+    }
+}
+
+impl Mode for AtLeastOnce {}
+
+impl sealed::Mode for AtLeastOnce {
+    fn check(&self, on_failure: &OnFailure) -> Result<(), Error> {
+        match on_failure {
+            OnFailure::Stop | OnFailure::Skip | OnFailure::DeadLetter(_) => Ok(()),
+            OnFailure::ParkKey(_) => {
+                let problem = "cannot park keys without a database, in which it is kept what is parked";
+                Err(Error::Setting { setting: "on_failure", problem })
+            }
+        }
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) fold_every: Duration,
     pub(crate) fold_after: usize,
     pub(crate) rejoin_after: Duration,
+    pub(crate) revoke_timeout: Duration,
+    pub(crate) commit_metadata: usize,
 }
 
 impl Default for Settings {
@@ -50,6 +52,8 @@ impl Default for Settings {
             fold_every: Duration::from_secs(2),
             fold_after: 1_000,
             rejoin_after: Duration::from_secs(45),
+            revoke_timeout: Duration::from_secs(3),
+            commit_metadata: 4_096,
         }
     }
 }
@@ -105,6 +109,11 @@ impl Settings {
         Ok(())
     }
 
+    /// How many handlers run at a time without a database.
+    pub(crate) fn concurrency_alone(&self) -> usize {
+        self.concurrency.unwrap_or(16)
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         let range =
             |right: bool, setting, problem| if right { Ok(()) } else { Err(Error::Setting { setting, problem }) };
@@ -121,6 +130,16 @@ impl Settings {
         range(all.iter().all(|limit| *limit >= 1), "limits", "must each be at least 1")?;
         range(!self.drain_timeout.is_zero(), "drain_timeout", "must not be zero")?;
         range(!self.commit_every.is_zero(), "commit_every", "must not be zero")?;
+        range(
+            !self.revoke_timeout.is_zero() && self.revoke_timeout <= Duration::from_mins(1),
+            "revoke_timeout",
+            "must be from above zero to 1 min: the whole group waits for it",
+        )?;
+        range(
+            self.commit_metadata <= 32_767,
+            "commit_metadata",
+            "must be at most 32,767 bytes, which Kafka can carry",
+        )?;
         range(!self.fold_every.is_zero(), "fold_every", "must not be zero")
     }
 }

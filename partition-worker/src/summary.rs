@@ -45,6 +45,9 @@ pub struct PartitionSummary {
     pub parked: u64,
     /// Records of released keys whose effect it committed.
     pub released: u64,
+    /// Finished offsets above the watermark for which the last commit's metadata had no room (without a database only). After
+    /// a crash they would have been processed again.
+    pub left_out: u64,
     /// Attempts that ended in a handler's failure.
     pub failures: u64,
     /// The offset below which everything is finished, as it stood when the worker last owned the partition.

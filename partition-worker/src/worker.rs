@@ -9,10 +9,10 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::dead_letter::DeadLetters;
-use crate::dispatch::{Database, Dispatch, Origin, Records, Unit};
-use crate::effect::{InDatabase, Mode};
+use crate::dispatch::{Database, Dispatch, Origin, Processes, Records, Unit};
+use crate::effect::{AtLeastOnce, InDatabase, Mode};
 use crate::error::Error;
-use crate::handler::Handler;
+use crate::handler::{Handler, Process};
 use crate::parked::Parking;
 use crate::poison::Suspects;
 use crate::polling::{self, Control, Order, Setup};
@@ -96,6 +96,24 @@ impl<DB: WorkerSql> Worker<InDatabase<DB>> {
     }
 }
 
+impl Worker<AtLeastOnce> {
+    /// Consumes until `shutdown` is cancelled, as a worker [with a database](Worker::run) does, with the same bounds. Each record
+    /// is processed at least once.
+    ///
+    /// # Errors
+    /// [`Error::HandlerFailed`] if a handler has failed for good; the other variants if Kafka answers in a way that trying again
+    /// cannot help. The group has been left, and what was finished is committed.
+    ///
+    /// # Cancel safety
+    /// Dropped, it cancels its handlers, and its thread commits what is finished and leaves the group in the background. No record
+    /// is lost; those whose handlers were cancelled are processed again.
+    pub async fn run<H: Process>(self, handler: H, shutdown: CancellationToken) -> Result<Summary, Error> {
+        let (concurrency, handler_timeout) = (self.settings.concurrency_alone(), self.settings.handler_timeout);
+        let processes = Processes::new(handler, self.origin(), handler_timeout);
+        self.consume(processes, concurrency, shutdown).await
+    }
+}
+
 impl<M: Mode> Worker<M> {
     fn origin(&self) -> Origin {
         Origin::new(self.kafka.clone(), self.reset)
@@ -110,7 +128,8 @@ impl<M: Mode> Worker<M> {
         let (orders, receiver) = mpsc::channel();
         let Settings { drain_timeout, fold_every, commit_every, rejoin_after, .. } = self.settings;
         let dead_letters = DeadLetters::new(self.kafka.clone(), self.group);
-        let setup = Setup { kafka: self.kafka, topics: self.topics, commit_every, rejoin_after };
+        let revoke_timeout = U::COMMIT_DECIDES.then_some(self.settings.revoke_timeout);
+        let setup = Setup { kafka: self.kafka, topics: self.topics, commit_every, rejoin_after, revoke_timeout };
         let dispatch = Dispatch::new(unit, dead_letters, concurrency, self.settings, orders.clone());
         let mut ended = polling::start(setup, Arc::clone(&dispatch) as Arc<dyn Control>, receiver)?;
         let abandoned = CloseOnDrop { dispatch: &dispatch, orders: &orders };

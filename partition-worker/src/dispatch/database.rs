@@ -20,6 +20,7 @@ use crate::partition::{Epoch, TopicPartition};
 use crate::poison::Suspects;
 use crate::polling::Start;
 use crate::progress::{Entry, Progress, Seal, Sealed, answered};
+use crate::runs::Runs;
 use crate::sql::WorkerSql;
 
 /// The database as a worker uses it.
@@ -76,11 +77,12 @@ impl<DB: WorkerSql> Database<DB> {
         };
         let Sealed { epoch, next_offset, finished, blockers: _ } = sealed;
         let failures = self.failures(partition, epoch).await.map_err(failed("reading the failed records"))?;
+        let finished: Runs = finished.into_iter().collect();
         if let Some(offset) = next_offset {
-            tracing::debug!(%partition, %epoch, offset, finished = finished.len(), "sealed");
+            tracing::debug!(%partition, %epoch, offset, runs = finished.runs(), "sealed");
             return Ok(Some(Start { epoch, offset, finished, failures }));
         }
-        let offset = self.origin.find(partition).await;
+        let offset = self.origin.find(partition).await.offset;
         let anchored = self.progress.anchor(partition, epoch, offset).await.map_err(failed("anchoring"))?;
         tracing::debug!(%partition, %epoch, offset, anchored, "sealed for the first time");
         Ok(anchored.then_some(Start { epoch, offset, finished, failures }))

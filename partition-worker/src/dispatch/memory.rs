@@ -45,6 +45,35 @@ pub(crate) trait Memory: Send + Sync {
     fn end(&self, partition: &TopicPartition, epoch: Epoch, suspects: u64) -> impl Future<Output = ()> + Send;
 }
 
+/// No memory: nothing is parked, and nothing is suspected.
+pub(super) struct Nothing;
+
+impl Memory for Nothing {
+    async fn released(&self, _: &TopicPartition) -> Result<Vec<Released>, Outcome> {
+        Ok(Vec::new())
+    }
+
+    async fn first(&self, _: &Job, _: Queue, _: u32) -> Result<Vec<Copied>, Outcome> {
+        Ok(Vec::new())
+    }
+
+    async fn open(&self, _: &Job, _: Queue) -> Result<bool, Outcome> {
+        Ok(true)
+    }
+
+    async fn park_again(&self, _: &Job, _: Queue, _: i64, _: Cause, _: &str) -> Outcome {
+        Outcome::Done
+    }
+
+    async fn start(&self, _: &TopicPartition, _: Epoch, _: i64) -> Result<(), Outcome> {
+        Ok(())
+    }
+
+    async fn alive(&self, _: &TopicPartition, _: Epoch, _: i64) {}
+
+    async fn end(&self, _: &TopicPartition, _: Epoch, _: u64) {}
+}
+
 /// A released record on its way to the handler.
 pub(crate) struct Parted<'a> {
     pub(crate) queue: Queue,

@@ -24,6 +24,8 @@ pub(crate) struct Records<DB: WorkerSql, H> {
 }
 
 impl<DB: WorkerSql, H: Handler<DB>> Unit for Records<DB, H> {
+    const COMMIT_DECIDES: bool = false;
+
     async fn seal(&self, partition: &TopicPartition) -> Result<Option<Start>, Error> {
         self.database.seal(partition).await
     }

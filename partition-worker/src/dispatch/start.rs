@@ -8,6 +8,7 @@ use rdkafka::error::KafkaResult;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use crate::partition::TopicPartition;
+use crate::runs::Commit;
 use crate::settings::Reset;
 
 /// One question to Kafka about offsets.
@@ -27,11 +28,11 @@ impl Origin {
 
     /// Where the group starts: at what it has committed to Kafka, else as `auto.offset.reset` says. It is asked for until
     /// there is an answer.
-    pub(super) async fn find(&self, partition: &TopicPartition) -> i64 {
+    pub(super) async fn find(&self, partition: &TopicPartition) -> Commit {
         loop {
             let (kafka, reset, asked) = (self.kafka.clone(), self.reset, partition.clone());
             match tokio::task::spawn_blocking(move || ask_kafka(&kafka, reset, &asked)).await {
-                Ok(Ok(offset)) => return offset,
+                Ok(Ok(committed)) => return committed,
                 Ok(Err(error)) => tracing::warn!(%partition, %error, "Kafka does not say where the group starts"),
                 Err(error) => tracing::warn!(%partition, %error, "asking where the group starts was interrupted"),
             }
@@ -41,7 +42,7 @@ impl Origin {
 }
 
 /// Asked through a client of its own, which is no member of the group, so that the polling thread is not held up.
-fn ask_kafka(kafka: &ClientConfig, reset: Reset, partition: &TopicPartition) -> KafkaResult<i64> {
+fn ask_kafka(kafka: &ClientConfig, reset: Reset, partition: &TopicPartition) -> KafkaResult<Commit> {
     let mut config = kafka.clone();
     for membership in ["group.protocol", "group.instance.id", "group.remote.assignor", "statistics.interval.ms"] {
         config.remove(membership);
@@ -53,12 +54,13 @@ fn ask_kafka(kafka: &ClientConfig, reset: Reset, partition: &TopicPartition) -> 
     for element in committed.elements() {
         element.error()?;
         if let Offset::Offset(offset) = element.offset() {
-            return Ok(offset);
+            return Ok(Commit::read(offset, element.metadata()));
         }
     }
     let (low, high) = client.fetch_watermarks(partition.topic(), partition.partition(), ASK_TIMEOUT)?;
-    Ok(match reset {
+    let start = match reset {
         Reset::Earliest => low,
         Reset::Latest => high,
-    })
+    };
+    Ok(Commit::read(start, ""))
 }

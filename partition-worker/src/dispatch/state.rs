@@ -11,13 +11,14 @@ use crate::record::Record;
 use crate::tracker::Completion;
 
 impl State {
-    pub(super) fn new(lanes: Lanes<Job>, flow: Flow) -> Self {
+    pub(super) fn new(lanes: Lanes<Job>, flow: Flow, metadata_room: usize) -> Self {
         Self {
             lanes,
             flow,
             owned: HashMap::new(),
             sealing: HashMap::new(),
             partitions: BTreeMap::new(),
+            metadata_room,
             draining: false,
             failure: None,
         }
@@ -30,11 +31,14 @@ impl State {
             tracing::debug!(%partition, offset, "a record of a partition that is not owned is dropped");
             return false;
         };
+        if owned.leaving {
+            return false;
+        }
         if !owned.tracker.deliver(offset) {
             tracing::debug!(%partition, offset, "a record that was delivered before is dropped");
             return false;
         }
-        if owned.finished.remove(&offset) {
+        if owned.finished.contains(offset) {
             let epoch = owned.tracker.epoch();
             let _ = self.count_finished(&partition, epoch, offset);
             self.partitions.entry(partition).or_default().already_done += 1;
@@ -89,7 +93,7 @@ impl State {
             return None;
         }
         owned.fold.finished();
-        self.flow.finished_ahead(partition, owned.tracker.finished_ahead().len());
+        self.flow.finished_ahead(partition, owned.tracker.finished_ahead().runs());
         Some(owned)
     }
 
@@ -99,7 +103,8 @@ impl State {
 
     /// Whether a record of this ownership may be tried again.
     pub(super) fn may_retry(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
-        !self.draining && self.owns(partition, epoch)
+        let owned = self.owned.get(partition);
+        !self.draining && owned.is_some_and(|owned| owned.tracker.epoch() == epoch && !owned.leaving)
     }
 }
 

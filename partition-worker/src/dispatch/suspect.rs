@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
+
 use super::give_up::Poisonous;
 use super::memory::Memory;
 use super::{Dispatch, Failures, Job, Outcome, Owned, Tenure, Unit};
@@ -15,6 +17,14 @@ pub(super) struct Suspicion {
     left: u64,
     /// So many have come, and are not finished.
     open: u64,
+}
+
+/// Lets a handler run, for as long as it is kept.
+enum Pass<'a> {
+    #[expect(dead_code, reason = "it is kept for its drop")]
+    Alone(RwLockWriteGuard<'a, ()>),
+    #[expect(dead_code, reason = "it is kept for its drop")]
+    BesideOthers(RwLockReadGuard<'a, ()>),
 }
 
 impl Suspicion {
@@ -60,18 +70,11 @@ impl<U: Unit> Dispatch<U> {
         if deaths > 0 && deaths.saturating_add(1) >= limit {
             return Outcome::Failed(Failure::permanent(Poisonous { deaths: deaths.saturating_add(1) }));
         }
-        let (alone, beside_others);
-        if deaths == 0 {
-            beside_others = self.alone.read().await;
-            let _ = &beside_others;
-        } else {
-            alone = tokio::select! {
-                biased;
-                () = tenure.cancel.cancelled() => return Outcome::Cancelled,
-                alone = self.alone.write() => alone,
-            };
-            let _ = &alone;
-        }
+        let _pass = tokio::select! {
+            biased;
+            () = tenure.cancel.cancelled() => return Outcome::Cancelled,
+            pass = self.pass(deaths > 0) => pass,
+        };
         let memory = self.unit.memory();
         if let Err(outcome) = memory.start(partition, tenure.epoch, offset).await {
             return outcome;
@@ -81,6 +84,10 @@ impl<U: Unit> Dispatch<U> {
             memory.alive(partition, tenure.epoch, offset).await;
         }
         outcome
+    }
+
+    async fn pass(&self, alone: bool) -> Pass<'_> {
+        if alone { Pass::Alone(self.alone.write().await) } else { Pass::BesideOthers(self.alone.read().await) }
     }
 
     /// Notes that a partition is given up in an orderly way; waits for nothing.

@@ -20,6 +20,9 @@ use crate::progress::Fold;
 /// - [`attempt`](Self::attempt) and [`give_up`](Self::give_up) answer [`Outcome::Done`] only once the records are finished for
 ///   good, as far as this way can tell.
 pub(crate) trait Unit: Send + Sync + 'static {
+    /// Whether what is committed to Kafka decides where the next owner starts, and is no mere hint.
+    const COMMIT_DECIDES: bool;
+
     /// Takes a partition over, and answers where it starts; `None`: another owner was faster. What may pass is tried again
     /// in here, for as long as it takes.
     fn seal(&self, partition: &TopicPartition) -> impl Future<Output = Result<Option<Start>, Error>> + Send;

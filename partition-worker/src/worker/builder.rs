@@ -112,10 +112,27 @@ impl<M: Mode> Builder<M> {
         self
     }
 
-    /// How often the watermarks are committed to Kafka. They are a hint for lag monitors, and for a group that changes to
-    /// another kind of consumer; the worker itself starts from the database. Default: 5 s.
+    /// How often what is finished is committed to Kafka. With a database it is a hint for lag monitors, and for a group that
+    /// changes to another kind of consumer; without one it decides what is done again after a crash. Default: 5 s.
     pub fn commit_every(mut self, period: Duration) -> Self {
         self.settings.commit_every = period;
+        self
+    }
+
+    /// How long handlers of partitions that Kafka takes back may take to finish before what is finished is committed, where there
+    /// is [no database](Effect::at_least_once); the partitions that stay stand still meanwhile. With a database it is not
+    /// used: partitions are given back at once, and the next owner's seal waits. Default: 3 s.
+    pub fn revoke_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.revoke_timeout = timeout;
+        self
+    }
+
+    /// How many bytes of a commit's metadata may say what is finished above its offset, where there is
+    /// [no database](Effect::at_least_once). It must not be more than the broker's `offset.metadata.max.bytes`; 4 KiB have room
+    /// for some 2,000 gaps. What does not fit is left out, and [counted](crate::PartitionSummary::left_out). 0: no metadata.
+    /// Default: 4,096, as the broker's.
+    pub fn commit_metadata(mut self, bytes: usize) -> Self {
+        self.settings.commit_metadata = bytes;
         self
     }
 
