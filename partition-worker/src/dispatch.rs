@@ -39,15 +39,15 @@ mod suspect;
 mod unit;
 
 pub(crate) use self::database::Database;
+use self::failed::Failed;
 pub(crate) use self::failed::Failures;
+use self::give_up::GivenUp;
 pub(crate) use self::processes::Processes;
 pub(crate) use self::records::Records;
-pub(crate) use self::start::Origin;
-pub(crate) use self::unit::Unit;
-use self::failed::Failed;
-use self::give_up::GivenUp;
 use self::release::Draining;
+pub(crate) use self::start::Origin;
 use self::suspect::Suspicion;
+pub(crate) use self::unit::Unit;
 use self::unit::{Disturbance, Outcome};
 
 /// Everything a worker does outside of its polling thread.

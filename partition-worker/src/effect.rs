@@ -3,8 +3,8 @@
 use sqlx::Pool;
 
 use crate::error::Error;
-use crate::progress::Timeouts;
 use crate::on_failure::OnFailure;
+use crate::progress::Timeouts;
 use crate::sql::WorkerSql;
 
 /// Where the effect of a record goes, which decides what a worker can promise and what its handler looks like.

@@ -117,12 +117,7 @@ impl<DB: ParkedSql> Parked<DB> {
     ///
     /// # Cancel safety
     /// It only reads.
-    pub async fn list(
-        &self,
-        topic: Option<&str>,
-        after: Option<&Place>,
-        limit: u32,
-    ) -> Result<Vec<ParkedKey>, Error> {
+    pub async fn list(&self, topic: Option<&str>, after: Option<&Place>, limit: u32) -> Result<Vec<ParkedKey>, Error> {
         self.listed(topic, None, after, limit).await
     }
 
@@ -293,10 +288,7 @@ impl<'a> By<'a> {
     }
 }
 
-async fn within<T>(
-    operation: &'static str,
-    call: impl Future<Output = Result<T, sqlx::Error>>,
-) -> Result<T, Error> {
+async fn within<T>(operation: &'static str, call: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Error> {
     crate::progress::answered(CALL_LIMIT, call).await.map_err(failed(operation))
 }
 

@@ -161,7 +161,9 @@ impl<M: Mode> Worker<M> {
             tracing::warn!("the last fold takes long; the next owner folds what it leaves");
         }
         if timeout(END_PATIENCE, dispatch.end_all()).await.is_err() {
-            tracing::warn!("noting the end takes long; the next owner will be careful with the records that come first");
+            tracing::warn!(
+                "noting the end takes long; the next owner will be careful with the records that come first"
+            );
         }
         let _ = orders.send(Order::Close);
         let end = match early {

@@ -13,15 +13,15 @@ mod rig;
 
 mod suite {
     pub(crate) use crate::dead_letters::{
-        a_copy_is_the_record_and_tells_where_it_came_from, a_failed_record_is_not_finished_before_its_copy_is_acknowledged,
-        a_retry_ends_with_the_ownership, double_a_copy_that_is_not_waited_for_is_lost,
-        double_a_skip_leaves_no_copy,
+        a_copy_is_the_record_and_tells_where_it_came_from,
+        a_failed_record_is_not_finished_before_its_copy_is_acknowledged, a_retry_ends_with_the_ownership,
+        double_a_copy_that_is_not_waited_for_is_lost, double_a_skip_leaves_no_copy,
         only_what_is_wrong_in_itself_goes_where_permanent_failures_go,
     };
     pub(crate) use crate::parking::{
         a_key_that_fails_again_is_parked_again, a_record_without_a_key_is_parked_alone,
-        p13_a_parked_key_is_followed_in_order_and_others_go_on, p13_a_release_goes_on_where_a_crash_has_ended_it,
-        p13_double_a_dead_letter_lets_later_records_overtake, p13_a_discarded_key_flows_again,
+        p13_a_discarded_key_flows_again, p13_a_parked_key_is_followed_in_order_and_others_go_on,
+        p13_a_release_goes_on_where_a_crash_has_ended_it, p13_double_a_dead_letter_lets_later_records_overtake,
     };
 }
 

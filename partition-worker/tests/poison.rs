@@ -13,4 +13,6 @@ leastlock_testkit::mount!(suite:
     double_counting_at_every_begin_counts_one_death_twice,
     an_owner_that_was_taken_over_starts_no_suspect,
     suspects_that_were_not_handled_are_left_to_the_next_owner,
+    a_record_that_runs_beside_a_killer_is_counted_once_at_most,
+    double_suspects_that_run_beside_each_other_are_all_condemned,
 );

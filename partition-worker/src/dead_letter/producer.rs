@@ -104,7 +104,9 @@ impl DeadLetters {
         let sent = self.try_send(topic, record, stamp, record.timestamp_ms()).await;
         match sent {
             // A topic may bound how far back timestamps reach; the original one stands in the headers.
-            Err(SendError::Refused(error)) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::InvalidTimestamp) => {
+            Err(SendError::Refused(error))
+                if error.rdkafka_error_code() == Some(RDKafkaErrorCode::InvalidTimestamp) =>
+            {
                 self.try_send(topic, record, stamp, None).await
             }
             sent => sent,
@@ -163,9 +165,8 @@ fn headers(record: &Record, stamp: &Stamp<'_>) -> OwnedHeaders {
     let stamps = stamp.headers(record);
     let stamps = stamps.iter().map(|(name, value)| (*name, value.as_deref().map(str::as_bytes)));
     let count = record.headers().len() + stamps.len();
-    own.chain(stamps).fold(OwnedHeaders::new_with_capacity(count), |headers, (key, value)| {
-        headers.insert(Header { key, value })
-    })
+    own.chain(stamps)
+        .fold(OwnedHeaders::new_with_capacity(count), |headers, (key, value)| headers.insert(Header { key, value }))
 }
 
 fn judged(error: KafkaError) -> SendError {

@@ -99,7 +99,9 @@ impl Reader {
                     }
                 }
                 Some(Ok(_)) => continue,
-                Some(Err(KafkaError::PartitionEOF(_) | KafkaError::MessageConsumption(RDKafkaErrorCode::AutoOffsetReset))) => {
+                Some(Err(
+                    KafkaError::PartitionEOF(_) | KafkaError::MessageConsumption(RDKafkaErrorCode::AutoOffsetReset),
+                )) => {
                     self.at = None;
                     None
                 }

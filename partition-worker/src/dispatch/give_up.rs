@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Course, Disturbance, Dispatch, Job, Outcome, Unit};
+use super::{Course, Dispatch, Disturbance, Job, Outcome, Unit};
 use crate::dead_letter::{SendError, Stamp};
 use crate::error::Error;
 use crate::handler::Failure;
@@ -20,7 +20,9 @@ pub(super) struct GivenUp {
 
 /// The process has died of a record too often.
 #[derive(Debug, thiserror::Error)]
-#[error("the process died {deaths} times while it handled this record, most of them of this record alone; it is not tried again")]
+#[error(
+    "the process died {deaths} times while it handled this record, most of them of this record alone; it is not tried again"
+)]
 pub(super) struct Poisonous {
     pub(super) deaths: u32,
 }

@@ -7,8 +7,8 @@ use super::give_up::cause_of;
 use super::{Course, Dispatch, GivenUp, Job, Outcome, State, Unit};
 use crate::error::Error;
 use crate::handler::Failure;
-use crate::polling::Order;
 use crate::on_failure::OnFailure;
+use crate::polling::Order;
 
 impl<U: Unit> Dispatch<U> {
     /// Starts a task for each piece of work that the lanes let out.
@@ -85,8 +85,7 @@ impl<U: Unit> Dispatch<U> {
             Course::GiveUp(given) => given.counter(summary),
             Course::Follow { .. } | Course::Drain(_) => &mut summary.parked,
         } += 1;
-        if let Some(owned) = state.count_finished(partition, job.tenure.epoch, job.record.offset())
-        {
+        if let Some(owned) = state.count_finished(partition, job.tenure.epoch, job.record.offset()) {
             if job.suspect.is_some() {
                 owned.suspicion.finished();
             }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::memory::{Memory, Parted};
-use super::{Course, Disturbance, Dispatch, Job, Outcome, Unit};
+use super::{Course, Dispatch, Disturbance, Job, Outcome, Unit};
 use crate::handler::Failure;
 use crate::on_failure::{Cause, told};
 use crate::parked::{Copied, Queue, Released};
@@ -124,7 +124,8 @@ impl<U: Unit> Dispatch<U> {
             };
             let offset = copied.offset;
             if record.is_none() && draining.again.is_none() {
-                let reason = "the parking topic does not hold the copy any more; discard the record, or keep its key parked";
+                let reason =
+                    "the parking topic does not hold the copy any more; discard the record, or keep its key parked";
                 draining.again = Some((Cause::Lost, reason.to_owned()));
             }
             if let Some((cause, reason)) = &draining.again {
@@ -152,9 +153,8 @@ impl<U: Unit> Dispatch<U> {
         };
         let records = read.map_err(|error| Outcome::Disturbed(Disturbance::Kafka(error)))?;
         // Another record may stand at the place if the topic was made anew.
-        let is_it = |copy: &Copied, record: &Record| {
-            record.source() == job.record.source() && record.offset() == copy.offset
-        };
+        let is_it =
+            |copy: &Copied, record: &Record| record.source() == job.record.source() && record.offset() == copy.offset;
         let checked = copies.into_iter().zip(records);
         draining.ahead = checked.map(|(copy, record)| (copy, record.filter(|record| is_it(&copy, record)))).collect();
         Ok(())

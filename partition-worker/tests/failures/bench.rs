@@ -33,9 +33,10 @@ pub(crate) async fn append(broker: &Broker, topic: &str, record: &Record) -> i64
         ClientConfig::new().set("bootstrap.servers", broker.bootstrap()).create().expect("a producer");
     let mut message = FutureRecord::<[u8], [u8]>::to(topic).partition(0);
     (message.key, message.payload, message.timestamp) = (record.key(), record.value(), record.timestamp_ms());
-    let headers = record.headers().iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
-        headers.insert(Header { key, value: value.as_deref() })
-    });
+    let headers = record
+        .headers()
+        .iter()
+        .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value: value.as_deref() }));
     producer.send(message.headers(headers), LIMIT).await.expect("it is appended").offset
 }
 

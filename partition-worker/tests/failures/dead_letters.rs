@@ -126,7 +126,9 @@ async fn copies_after_a_crash<DB: Bus>(database: TestDatabase<DB>, way: Way) -> 
     rig.broker.read_all(&dead, LIMIT).await.len()
 }
 
-pub(crate) async fn a_failed_record_is_not_finished_before_its_copy_is_acknowledged<DB: Bus>(database: TestDatabase<DB>) {
+pub(crate) async fn a_failed_record_is_not_finished_before_its_copy_is_acknowledged<DB: Bus>(
+    database: TestDatabase<DB>,
+) {
     assert!(copies_after_a_crash(database, Way::Policy).await >= 1);
 }
 
@@ -167,7 +169,8 @@ async fn tries_after_the_ownership<DB: Bus>(database: TestDatabase<DB>, inside: 
     }
     let (tries, counting) = (Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]), Arc::new(AtomicBool::new(true)));
     let (counts, goes_on) = (Arc::clone(&tries), Arc::clone(&counting));
-    let count = move |partition: i32| counts[usize::try_from(partition).expect("0 or 1")].fetch_add(1, Ordering::SeqCst);
+    let count =
+        move |partition: i32| counts[usize::try_from(partition).expect("0 or 1")].fetch_add(1, Ordering::SeqCst);
     let count = Arc::new(count);
     let handler = Told::first("first", move |record| {
         let (partition, count, goes_on) = (record.partition(), Arc::clone(&count), Arc::clone(&goes_on));

@@ -47,7 +47,9 @@ impl<DB: Bus> Parking<DB> {
 
     /// Waits until the bad key is parked with so many records.
     async fn records(&self, count: i64) -> ParkedKey {
-        self.rig.until("SELECT count(*) FROM leastlock_partition_parked_record", |found| found == count, "parking").await;
+        self.rig
+            .until("SELECT count(*) FROM leastlock_partition_parked_record", |found| found == count, "parking")
+            .await;
         let found = self.parked().find(&self.rig.topic, BAD.as_bytes()).await.expect("a list");
         found.into_iter().next().expect("the key is parked")
     }

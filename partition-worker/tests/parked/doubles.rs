@@ -20,7 +20,8 @@ pub(crate) async fn follow_without_lock<DB: ParkedSql>(
     copy: &Copied,
 ) {
     let name = queue.to_string();
-    let note = Statement::new(DB::PARK_RECORD).bind(group).bind(partition.topic()).bind(i64::from(partition.partition()));
+    let note =
+        Statement::new(DB::PARK_RECORD).bind(group).bind(partition.topic()).bind(i64::from(partition.partition()));
     let note = note.bind(&name).bind(copy.offset).bind(i64::from(copy.parking_partition)).bind(copy.parking_offset);
     note.bind(i64::from(copy.attempts)).execute::<DB>(tx).await.expect("it is noted");
 }

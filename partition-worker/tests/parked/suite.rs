@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use leastlock_core::Statement;
 use leastlock_partition_worker::on_failure::Cause;
-use leastlock_partition_worker::parked::{Asked, Copied, Discard, Due, Park, ParkedKey, ParkedSql, Parking, Place, Queue};
+use leastlock_partition_worker::parked::{
+    Asked, Copied, Discard, Due, Park, ParkedKey, ParkedSql, Parking, Place, Queue,
+};
 use leastlock_partition_worker::{Error, MIGRATIONS, Parked, TopicPartition};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Transaction;
@@ -133,7 +135,10 @@ pub(crate) async fn p13_records_leave_a_released_queue_in_order_and_then_the_key
     assert_eq!(standing, [(queue, true, "parking")]);
     let listed = &rig.list().await[0];
     assert_eq!((listed.key.as_deref(), listed.records, listed.first_offset), (Some(KEY), 4, Some(9)));
-    assert_eq!((listed.cause, &*listed.reason, &*listed.parking_topic), (Cause::Permanent, "no such account", "parking"));
+    assert_eq!(
+        (listed.cause, &*listed.reason, &*listed.parking_topic),
+        (Cause::Permanent, "no such account", "parking")
+    );
     assert_eq!(rig.handle(queue, 9).await, Due::NotReleased);
 
     assert_eq!(rig.release(queue).await, Asked::Done);
@@ -205,7 +210,10 @@ pub(crate) async fn a_queue_that_fails_again_is_parked_as_before<DB: Tested>(dat
     rig.parking.park_again(&mut tx, &at, queue, (2, 5), why).await.expect("it is parked again");
     leastlock_core::commit(tx).await.expect("a commit");
     let listed = &rig.list().await[0];
-    assert_eq!((listed.under_way, listed.records, listed.cause, &*listed.reason), (false, 1, Cause::Exhausted, "still not"));
+    assert_eq!(
+        (listed.under_way, listed.records, listed.cause, &*listed.reason),
+        (false, 1, Cause::Exhausted, "still not")
+    );
     assert_eq!(rig.parked.records(&place(queue), None, 10).await.expect("a list")[0].copy.attempts, 5);
     assert_eq!(rig.handle(queue, 2).await, Due::NotReleased);
     assert!(!rig.open(queue).await);
@@ -245,7 +253,9 @@ pub(crate) async fn what_is_under_way_is_not_asked_for_again<DB: Tested>(databas
     assert_eq!(rig.handle(queue, 1).await, Due::Gone);
 }
 
-pub(crate) async fn every_request_has_its_audit_and_an_anonymous_one_is_refused<DB: Tested>(database: TestDatabase<DB>) {
+pub(crate) async fn every_request_has_its_audit_and_an_anonymous_one_is_refused<DB: Tested>(
+    database: TestDatabase<DB>,
+) {
     let rig = Rig::new(database).await;
     let queue = rig.park(KEY, 1).await;
     assert!(rig.follow(queue, 2).await);

@@ -43,10 +43,16 @@ pub(crate) async fn an_orderly_end_leaves_no_suspect<DB: Tested>(database: TestD
     assert_eq!(begin(&suspects, 2).await, (0, vec![]));
     end(&suspects, 1, 7).await;
     assert_eq!(begin(&suspects, 3).await, (HELD, vec![]), "the end of an earlier owner is not this one's");
-    assert_eq!(database.int("SELECT count(*) FROM leastlock_partition_suspect").await, 0, "ordinary work leaves no row");
+    assert_eq!(
+        database.int("SELECT count(*) FROM leastlock_partition_suspect").await,
+        0,
+        "ordinary work leaves no row"
+    );
 }
 
-pub(crate) async fn a_record_that_runs_at_each_death_is_counted_from_the_second_on<DB: Tested>(database: TestDatabase<DB>) {
+pub(crate) async fn a_record_that_runs_at_each_death_is_counted_from_the_second_on<DB: Tested>(
+    database: TestDatabase<DB>,
+) {
     let (_database, suspects) = prepared(database).await;
     begin(&suspects, 1).await;
     assert_eq!(begin(&suspects, 2).await, (HELD, vec![]), "nobody saw which record the first death came from");
@@ -133,4 +139,34 @@ pub(crate) async fn suspects_that_were_not_handled_are_left_to_the_next_owner<DB
     assert_eq!(begin(&suspects, 3).await, (40, vec![]));
     end(&suspects, 3, 0).await;
     assert_eq!(begin(&suspects, 4).await, (0, vec![]));
+}
+
+/// A killer and an innocent record are suspects through five deaths; answers the deaths held against the innocent one. `alone`: a
+/// record that a death is held against has the process for itself, as the worker does it.
+async fn deaths_of_an_innocent<DB: Tested>(database: TestDatabase<DB>, alone: bool) -> u32 {
+    const KILLER: i64 = 7;
+    const INNOCENT: i64 = 8;
+    let (_database, suspects) = prepared(database).await;
+    begin(&suspects, 1).await;
+    for epoch in 2..=6 {
+        let found = suspects.begin(&partition(), Epoch::new(epoch), HELD).await.expect("an answer");
+        if !alone || !found.deaths.contains_key(&INNOCENT) {
+            assert!(start(&suspects, epoch, INNOCENT).await);
+        }
+        // Here it is, at the latest, that an innocent one alone would have ended well.
+        assert!(start(&suspects, epoch, KILLER).await);
+    }
+    let found = suspects.begin(&partition(), Epoch::new(7), HELD).await.expect("an answer");
+    assert_eq!(found.deaths[&KILLER], 5);
+    found.deaths[&INNOCENT]
+}
+
+pub(crate) async fn a_record_that_runs_beside_a_killer_is_counted_once_at_most<DB: Tested>(database: TestDatabase<DB>) {
+    assert_eq!(deaths_of_an_innocent(database, true).await, 1);
+}
+
+pub(crate) async fn double_suspects_that_run_beside_each_other_are_all_condemned<DB: Tested>(
+    database: TestDatabase<DB>,
+) {
+    assert_eq!(deaths_of_an_innocent(database, false).await, 5);
 }
