@@ -73,7 +73,7 @@ pub enum Error {
         topic: String,
         /// What the Kafka client said.
         #[source]
-        source: rdkafka::error::KafkaError,
+        source: Box<rdkafka::error::KafkaError>,
     },
     /// The tables of parked records could not be read or written.
     #[error("{operation} failed; are the tables there (see MIGRATIONS)?")]

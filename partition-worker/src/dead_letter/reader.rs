@@ -84,34 +84,30 @@ impl Reader {
 
     fn take(&mut self, partition: i32, offset: i64) -> KafkaResult<Copy> {
         loop {
-            let copy = match self.consumer.poll(POLL) {
+            let is_late = Instant::now() >= self.deadline;
+            match self.consumer.poll(POLL) {
                 Some(Ok(message)) if message.partition() == partition => {
                     let found = message.offset();
                     self.at = Some((partition, found + 1));
-                    match found.cmp(&offset) {
-                        std::cmp::Ordering::Less => continue,
-                        std::cmp::Ordering::Equal => original(&owned(&message)),
-                        // It is gone, and this one is perhaps the next that is wanted.
-                        std::cmp::Ordering::Greater => {
-                            self.at = None;
-                            None
-                        }
+                    if found == offset {
+                        return Ok(original(&owned(&message)));
+                    }
+                    if found > offset {
+                        // It is gone; this one is perhaps the next that is wanted.
+                        self.at = None;
+                        return Ok(None);
                     }
                 }
-                Some(Ok(_)) => continue,
                 Some(Err(
                     KafkaError::PartitionEOF(_) | KafkaError::MessageConsumption(RDKafkaErrorCode::AutoOffsetReset),
                 )) => {
                     self.at = None;
-                    None
+                    return Ok(None);
                 }
-                Some(Err(error)) if Instant::now() >= self.deadline => return Err(error),
-                None if Instant::now() >= self.deadline => {
-                    return Err(KafkaError::MessageConsumption(RDKafkaErrorCode::RequestTimedOut));
-                }
-                Some(Err(_)) | None => continue,
-            };
-            return Ok(copy);
+                Some(Err(error)) if is_late => return Err(error),
+                None if is_late => return Err(KafkaError::MessageConsumption(RDKafkaErrorCode::RequestTimedOut)),
+                Some(_) | None => {}
+            }
         }
     }
 }

@@ -122,10 +122,10 @@ impl<DB: WorkerSql> Database<DB> {
             attempts: job.attempts,
         });
         match (&job.course, copy) {
-            (Course::Follow { queue, .. }, Some(copy)) => {
-                if !self.parking.follow(tx, partition, *queue, &copy).await? {
-                    return Ok(false);
-                }
+            (Course::Follow { queue, .. }, Some(copy))
+                if !self.parking.follow(tx, partition, *queue, &copy).await? =>
+            {
+                return Ok(false);
             }
             (Course::GiveUp(given), Some(copy)) => {
                 if let OnFailure::ParkKey(topic) = &given.policy {

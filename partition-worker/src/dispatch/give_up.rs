@@ -131,7 +131,8 @@ impl<U: Unit> Dispatch<U> {
             Err(SendError::Unknown(error)) => Some(Outcome::Disturbed(Disturbance::Kafka(error))),
             Err(SendError::Refused(source)) => {
                 let (partition, offset) = (job.record.source().clone(), job.record.offset());
-                Some(Outcome::Broken(Box::new(Error::NotTaken { partition, offset, topic: topic.to_owned(), source })))
+                let (topic, source) = (topic.to_owned(), Box::new(source));
+                Some(Outcome::Broken(Box::new(Error::NotTaken { partition, offset, topic, source })))
             }
         }
     }

@@ -61,9 +61,10 @@ impl<U: Unit> Dispatch<U> {
             if owned.tenure.failed.begin_looking() {
                 let (this, partition, tenure) = (Arc::clone(&this), partition.clone(), Arc::clone(&owned.tenure));
                 self.runtime.spawn(async move {
-                    match this.unit.memory().released(&partition).await {
-                        Ok(released) => this.start_draining(&partition, tenure.epoch, released),
-                        Err(_) => tracing::warn!(%partition, "parked records could not be looked for; trying again"),
+                    if let Ok(released) = this.unit.memory().released(&partition).await {
+                        this.start_draining(&partition, tenure.epoch, released);
+                    } else {
+                        tracing::warn!(%partition, "released keys could not be looked for; trying again");
                     }
                     tenure.failed.end_looking();
                 });
@@ -165,12 +166,10 @@ impl<U: Unit> Dispatch<U> {
         let suspect = tenure.failed.suspect(offset);
         let parted = Parted { queue, offset, record, suspect: suspect.is_some() };
         let handler = self.unit.handle_parted(job, &parted);
-        match suspect {
-            Some(deaths) => self.with_care(&tenure, &source, offset, deaths, handler).await,
-            None => {
-                let _beside_others = self.alone.read().await;
-                handler.await
-            }
+        if let Some(deaths) = suspect {
+            return self.with_care(&tenure, &source, offset, deaths, handler).await;
         }
+        let _beside_others = self.alone.read().await;
+        handler.await
     }
 }
