@@ -16,11 +16,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leastlock_core::{Row, Statement, commit};
+use leastlock_core::{Row, Statement};
 use sqlx::{Pool, Transaction};
 
 use self::state::State;
 use crate::error::Error;
+use crate::sql::WorkerSql;
 
 mod list;
 mod parking;
@@ -68,7 +69,7 @@ const MAX_REASON_BYTES: usize = 4_000;
 /// | `actor` | 1 to 255 bytes |
 /// | `reason` | 1 to 4,000 bytes |
 #[derive(Debug)]
-pub struct Parked<DB: ParkedSql> {
+pub struct Parked<DB: WorkerSql> {
     pool: Pool<DB>,
     group: Arc<str>,
 }
@@ -105,7 +106,7 @@ impl std::fmt::Display for Asked {
     }
 }
 
-impl<DB: ParkedSql> Parked<DB> {
+impl<DB: WorkerSql> Parked<DB> {
     /// The parked keys of `group` in the database of `pool`.
     #[must_use]
     pub fn new(pool: &Pool<DB>, group: impl Into<Arc<str>>) -> Self {
@@ -179,20 +180,20 @@ impl<DB: ParkedSql> Parked<DB> {
 
     async fn ask(&self, place: &Place, by: &By<'_>) -> Result<Asked, sqlx::Error> {
         let queue = place.queue.to_string();
-        let mut tx = leastlock_core::begin(&self.pool).await?;
+        let mut tx = DB::begin_step(&self.pool).await?;
         let Some((state, key)) = self.lock(&mut tx, place, &queue).await? else { return Ok(Asked::NotParked) };
         if state == State::Releasing {
             return Ok(Asked::UnderWay);
         }
         self.about(DB::PARKED_ASK, place, &queue).execute::<DB>(&mut tx).await?;
         self.audit(&mut tx, by, "release", (place, &queue, key.as_deref()), (None, 0)).await?;
-        commit(tx).await?;
+        tx.commit().await?;
         Ok(Asked::Done)
     }
 
     async fn give_up(&self, place: &Place, what: Discard, by: &By<'_>) -> Result<Asked, sqlx::Error> {
         let queue = place.queue.to_string();
-        let mut tx = leastlock_core::begin(&self.pool).await?;
+        let mut tx = DB::begin_step(&self.pool).await?;
         let Some((state, key)) = self.lock(&mut tx, place, &queue).await? else { return Ok(Asked::NotParked) };
         if state == State::Releasing {
             return Ok(Asked::UnderWay);
@@ -209,7 +210,7 @@ impl<DB: ParkedSql> Parked<DB> {
         }
         self.about(DB::PARK_OPEN, place, &queue).execute::<DB>(&mut tx).await?;
         self.audit(&mut tx, by, "discard", (place, &queue, key.as_deref()), (offset, gone)).await?;
-        commit(tx).await?;
+        tx.commit().await?;
         Ok(Asked::Done)
     }
 
@@ -265,7 +266,7 @@ impl<DB: ParkedSql> Parked<DB> {
 }
 
 /// Not derived, since that would ask the engine for it.
-impl<DB: ParkedSql> Clone for Parked<DB> {
+impl<DB: WorkerSql> Clone for Parked<DB> {
     fn clone(&self) -> Self {
         Self { pool: self.pool.clone(), group: Arc::clone(&self.group) }
     }

@@ -25,10 +25,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leastlock_core::{Statement, commit};
+use leastlock_core::Statement;
 use sqlx::{Pool, Transaction};
 
 use crate::partition::{Epoch, TopicPartition};
+use crate::sql::WorkerSql;
 
 mod sql;
 
@@ -42,7 +43,7 @@ const GRACE: Duration = Duration::from_millis(200);
 /// The worker uses this by itself. It stands here for consumers of another kind, and because what it promises can be tested without
 /// Kafka.
 #[derive(Debug)]
-pub struct Suspects<DB: PoisonSql> {
+pub struct Suspects<DB: WorkerSql> {
     pool: Pool<DB>,
     group: Arc<str>,
 }
@@ -56,7 +57,7 @@ pub struct Found {
     pub deaths: BTreeMap<i64, u32>,
 }
 
-impl<DB: PoisonSql> Suspects<DB> {
+impl<DB: WorkerSql> Suspects<DB> {
     /// Those of `group`.
     #[must_use]
     pub fn new(pool: Pool<DB>, group: impl Into<Arc<str>>) -> Self {
@@ -90,11 +91,11 @@ impl<DB: PoisonSql> Suspects<DB> {
         held: u64,
         insist: bool,
     ) -> Result<Option<Found>, sqlx::Error> {
-        let mut tx = leastlock_core::begin(&self.pool).await?;
+        let mut tx = DB::begin_step(&self.pool).await?;
         let tenure = self.about(DB::TENURE_LOCK, partition).fetch_optional::<DB>(&mut tx).await?;
         let Some(tenure) = tenure else {
             self.about(DB::TENURE_FIRST, partition).bind(epoch.get()).execute::<DB>(&mut tx).await?;
-            commit(tx).await?;
+            tx.commit().await?;
             return Ok(Some(Found::default()));
         };
         let (before, ended, left) = (tenure.int(0)?, tenure.int(1)? != 0, tenure.int(2)?);
@@ -103,7 +104,7 @@ impl<DB: PoisonSql> Suspects<DB> {
         if before < epoch.get() {
             if !ended {
                 if !insist {
-                    tx.rollback().await?;
+                    tx.roll_back().await?;
                     return Ok(None);
                 }
                 suspects = suspects.max(held);
@@ -117,7 +118,7 @@ impl<DB: PoisonSql> Suspects<DB> {
         let rows = self.about(DB::SUSPECT_LIST, partition).fetch_all::<DB>(&mut tx).await?;
         let deaths = rows.iter().map(|row| Ok((row.int(0)?, u32::try_from(row.int(1)?).unwrap_or(u32::MAX))));
         let deaths = deaths.collect::<Result<_, sqlx::Error>>()?;
-        commit(tx).await?;
+        tx.commit().await?;
         Ok(Some(Found { suspects, deaths }))
     }
 
@@ -129,7 +130,7 @@ impl<DB: PoisonSql> Suspects<DB> {
     /// # Cancel safety
     /// As for an error.
     pub async fn start(&self, partition: &TopicPartition, epoch: Epoch, offset: i64) -> Result<bool, sqlx::Error> {
-        let mut tx = leastlock_core::begin(&self.pool).await?;
+        let mut tx = DB::begin_step(&self.pool).await?;
         let tenure = self.about(DB::TENURE_LOCK, partition).fetch_optional::<DB>(&mut tx).await?;
         if tenure.is_none_or(|tenure| tenure.int(0).ok() != Some(epoch.get())) {
             return Ok(false);
@@ -138,7 +139,7 @@ impl<DB: PoisonSql> Suspects<DB> {
         if start.execute::<DB>(&mut tx).await? == 0 {
             self.about(DB::SUSPECT_NEW, partition).bind(offset).bind(epoch.get()).execute::<DB>(&mut tx).await?;
         }
-        commit(tx).await?;
+        tx.commit().await?;
         Ok(true)
     }
 
@@ -190,6 +191,13 @@ impl<DB: PoisonSql> Suspects<DB> {
 
     fn and_about<'a>(&'a self, statement: Statement<'a>, partition: &'a TopicPartition) -> Statement<'a> {
         statement.bind(&*self.group).bind(partition.topic()).bind(i64::from(partition.partition()))
+    }
+}
+
+/// Not derived, since that would ask the engine for it.
+impl<DB: WorkerSql> Clone for Suspects<DB> {
+    fn clone(&self) -> Self {
+        Self { pool: self.pool.clone(), group: Arc::clone(&self.group) }
     }
 }
 

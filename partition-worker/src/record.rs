@@ -149,7 +149,6 @@ impl Record {
         std::str::from_utf8(self.present()?).map_err(|source| self.malformed(Wrong::Text(source)))
     }
 
-    #[cfg(feature = "kafka")]
     pub(crate) fn shared_key(&self) -> Option<Arc<[u8]>> {
         self.key.clone()
     }

@@ -1,5 +1,6 @@
 //! The worker: built, run, and shut down.
 
+use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -91,7 +92,7 @@ impl<DB: WorkerSql> Worker<InDatabase<DB>> {
             handler_timeout: self.settings.handler_timeout,
             parking: Parking::new(self.mode.pool.clone(), self.group.as_str()),
             suspects: Suspects::new(self.mode.pool.clone(), self.group.as_str()),
-            held: self.settings.held(),
+            held: self.settings.held(self.settings.concurrency(&self.mode.pool)),
         }
     }
 }
@@ -138,11 +139,13 @@ impl<M: Mode> Worker<M> {
         fold.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut releases = interval(RELEASES_EVERY);
         releases.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looks = pin!(dispatch.look_at_topics());
         let early = loop {
             tokio::select! {
                 () = shutdown.cancelled() => break None,
                 () = dispatch.failed() => break None,
                 end = &mut ended => break Some(end),
+                () = &mut looks => {}
                 _ = fold.tick() => dispatch.start_folds(),
                 _ = releases.tick() => dispatch.look_for_releases(),
             }

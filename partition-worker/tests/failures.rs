@@ -1,5 +1,5 @@
-//! What becomes of records that fail for good, end to end: SQLite with the mock cluster, PostgreSQL with the real broker.
-#![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres")))]
+//! What becomes of records that fail for good, end to end: SQLite with the mock cluster, PostgreSQL and MariaDB with the real broker.
+#![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
 
 #[path = "failures/bench.rs"]
 mod bench;
@@ -41,11 +41,11 @@ leastlock_testkit::mount!(suite:
 );
 
 /// What only a real broker does.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod real {
     use super::dead_letters as suite;
 
-    leastlock_testkit::mount!(suite on postgres:
+    leastlock_testkit::mount!(suite on postgres and mysql:
         double_a_retry_inside_the_handler_outlives_the_ownership,
         a_record_that_its_topic_does_not_take_stops_the_worker_and_is_not_lost,
     );

@@ -1,5 +1,5 @@
 //! A record that brings down the process which handles it, again and again, with real processes.
-#![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres")))]
+#![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
 
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,8 @@ fn victim() {
         "sqlite" => runtime.block_on(live::<sqlx::Sqlite>()),
         #[cfg(feature = "postgres")]
         "postgres" => runtime.block_on(live::<sqlx::Postgres>()),
+        #[cfg(feature = "mysql")]
+        "mysql" => runtime.block_on(live::<sqlx::MySql>()),
         other => panic!("{other}"),
     }
 }
@@ -96,7 +98,11 @@ async fn lives<DB: Bus>(database: TestDatabase<DB>, poison_after: u32, at_most: 
     rig.produce(&[KILLER], 1..=3).await;
     rig.produce(&OTHERS, 1..=EACH).await;
     let all = 2 + i64::try_from(OTHERS.len()).expect("small") * EACH;
-    let engine = if DB::ENGINE == Engine::Sqlite { "sqlite" } else { "postgres" };
+    let engine = match DB::ENGINE {
+        Engine::Sqlite => "sqlite",
+        Engine::MySql => "mysql",
+        _ => "postgres",
+    };
     let poison_after = poison_after.to_string();
     let envs = [
         ("ENGINE", engine),
@@ -174,3 +180,4 @@ macro_rules! on {
 
 on!("sqlite", sqlite, sqlx::Sqlite);
 on!("postgres", postgres, sqlx::Postgres);
+on!("mysql", mysql, sqlx::MySql);

@@ -35,7 +35,7 @@ CREATE TABLE leastlock_partition_parked_record (
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 
 -- Who asked for what. A row is written in the transaction of its action and never changed.
-CREATE TABLE leastlock_partition_audit (
+CREATE TABLE leastlock_partition_parked_audit (
     id            BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     at            DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
     actor         VARBINARY(255) NOT NULL,
@@ -48,5 +48,5 @@ CREATE TABLE leastlock_partition_audit (
     record_key    LONGBLOB,
     record_offset BIGINT,
     records       BIGINT NOT NULL,
-    KEY leastlock_partition_audit_of (group_id, id)
+    KEY leastlock_partition_parked_audit_of (group_id, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

@@ -36,7 +36,7 @@ CREATE TABLE leastlock_partition_parked_record (
 );
 
 -- Who asked for what. A row is written in the transaction of its action and never changed.
-CREATE TABLE leastlock_partition_audit (
+CREATE TABLE leastlock_partition_parked_audit (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at            timestamptz NOT NULL DEFAULT clock_timestamp(),
     actor         text NOT NULL,
@@ -51,4 +51,4 @@ CREATE TABLE leastlock_partition_audit (
     records       bigint NOT NULL
 );
 
-CREATE INDEX leastlock_partition_audit_of ON leastlock_partition_audit (group_id, id);
+CREATE INDEX leastlock_partition_parked_audit_of ON leastlock_partition_parked_audit (group_id, id);

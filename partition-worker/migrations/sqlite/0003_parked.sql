@@ -36,7 +36,7 @@ CREATE TABLE leastlock_partition_parked_record (
 ) WITHOUT ROWID;
 
 -- Who asked for what. A row is written in the transaction of its action and never changed.
-CREATE TABLE leastlock_partition_audit (
+CREATE TABLE leastlock_partition_parked_audit (
     id            INTEGER PRIMARY KEY AUTOINCREMENT,
     at            INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),
     actor         TEXT NOT NULL,
@@ -51,4 +51,4 @@ CREATE TABLE leastlock_partition_audit (
     records       INTEGER NOT NULL
 );
 
-CREATE INDEX leastlock_partition_audit_of ON leastlock_partition_audit (group_id, id);
+CREATE INDEX leastlock_partition_parked_audit_of ON leastlock_partition_parked_audit (group_id, id);

@@ -9,12 +9,13 @@ use tokio::sync::RwLockReadGuard;
 
 use leastlock_core::{Backoff, ErrorClass, classify};
 
-use super::failed::MAX_PARKED;
+use super::failed::{MAX_PARKED, NotStarted};
 use super::memory::{Memory, Parted};
 use super::{Course, Disturbance, Failures, GivenUp, Job, Origin, Outcome, Tenure};
 use crate::error::Error;
 use crate::handler::Failure;
 use crate::on_failure::{Cause, OnFailure};
+use crate::own_transaction::OwnTransaction;
 use crate::parked::{Copied, Due, Park, Parking, Queue, Released};
 use crate::partition::{Epoch, TopicPartition};
 use crate::poison::Suspects;
@@ -37,7 +38,7 @@ pub(crate) struct Database<DB: WorkerSql> {
 
 /// A transaction that a fence is to let in; no fold runs beside it.
 pub(super) struct Begun<'a, DB: WorkerSql> {
-    pub(super) tx: Transaction<'static, DB>,
+    pub(super) tx: OwnTransaction<DB>,
     _pass: RwLockReadGuard<'a, ()>,
 }
 
@@ -75,17 +76,25 @@ impl<DB: WorkerSql> Database<DB> {
             tracing::warn!(%partition, "another worker has sealed this partition meanwhile; it is not taken");
             return Ok(None);
         };
-        let Sealed { epoch, next_offset, finished, blockers: _ } = sealed;
-        let failures = self.failures(partition, epoch).await.map_err(failed("reading the failed records"))?;
+        let Sealed { epoch, next_offset, topic_id, finished, blockers: _ } = sealed;
+        if !self.recognises(partition, epoch, topic_id).await? {
+            return Ok(None);
+        }
         let finished: Runs = finished.into_iter().collect();
         if let Some(offset) = next_offset {
+            self.origin.reaches(partition, offset).await?;
             tracing::debug!(%partition, %epoch, offset, runs = finished.runs(), "sealed");
+            let failures = self.failures(partition, epoch).await.map_err(failed("reading the failed records"))?;
             return Ok(Some(Start { epoch, offset, finished, failures }));
         }
         let offset = self.origin.find(partition).await.offset;
         let anchored = self.progress.anchor(partition, epoch, offset).await.map_err(failed("anchoring"))?;
         tracing::debug!(%partition, %epoch, offset, anchored, "sealed for the first time");
-        Ok(anchored.then_some(Start { epoch, offset, finished, failures }))
+        if !anchored {
+            return Ok(None);
+        }
+        let failures = self.failures(partition, epoch).await.map_err(failed("reading the failed records"))?;
+        Ok(Some(Start { epoch, offset, finished, failures }))
     }
 
     /// What there is of failed records for the owner of this epoch.
@@ -94,7 +103,18 @@ impl<DB: WorkerSql> Database<DB> {
         let limit = u32::try_from(MAX_PARKED).unwrap_or(u32::MAX);
         let parked = answered(within, self.parking.queues(partition, limit)).await?;
         let suspects = answered(within, self.suspects.begin(partition, epoch, self.held)).await?;
-        Ok(Failures { parked, suspects })
+        Ok(Failures { parked, begun: self.begun(partition, epoch, suspects.suspects), suspects })
+    }
+
+    /// If the partition is taken away before anything of it has started, that is an orderly end too.
+    fn begun(&self, partition: &TopicPartition, epoch: Epoch, left: u64) -> NotStarted {
+        let (suspects, partition, within) =
+            (self.suspects.clone(), partition.clone(), self.progress.timeouts().request);
+        NotStarted::new(async move {
+            if let Err(error) = answered(within, suspects.end(&partition, epoch, left)).await {
+                tracing::debug!(%partition, %error, "it could not be noted that nothing of the partition was started");
+            }
+        })
     }
 
     /// Finishes a record without its handler: what the policy leaves to do in the database, and the fence.
@@ -221,7 +241,7 @@ impl<DB: WorkerSql> Database<DB> {
     pub(super) fn judge(&self, failure: Failure, took: Duration) -> Outcome {
         let disturbed = failure.database_error().filter(|error| !self.is_the_handlers(error, took));
         let class = disturbed.map(classify::<DB>).filter(|class| class.is_retryable() && !failure.is_permanent());
-        class.map_or(Outcome::Failed(failure), disturbed_by)
+        class.map_or_else(|| Outcome::failed(failure), disturbed_by)
     }
 
     /// Commits what a handler did that held its transaction for so long a time.
@@ -232,10 +252,10 @@ impl<DB: WorkerSql> Database<DB> {
         for job in hand {
             job.commit_unknown |= unknown;
         }
-        if is_aborted(&error) {
-            Outcome::Failed(IgnoredError(error).into())
+        if DB::is_aborted(&error) {
+            Outcome::failed(IgnoredError(error))
         } else if self.is_the_handlers(&error, held) {
-            Outcome::Failed(error.into())
+            Outcome::failed(error)
         } else {
             failed_or_disturbed::<DB>(error)
         }
@@ -310,13 +330,7 @@ impl<DB: WorkerSql> Memory for Database<DB> {
     }
 }
 
-/// `in_failed_sql_transaction` (PostgreSQL's manual, Appendix A). SQLite's codes are numbers, and there the `COMMIT` of a
-/// transaction that an error has ended fails by itself.
-fn is_aborted(error: &sqlx::Error) -> bool {
-    has_code(error, &["25P02"])
-}
-
-/// `idle_in_transaction_session_timeout` and `transaction_timeout`, in the same place.
+/// `idle_in_transaction_session_timeout` and `transaction_timeout` (PostgreSQL's manual, Appendix A).
 fn is_ended_for_its_time(error: &sqlx::Error) -> bool {
     has_code(error, &["25P03", "25P04"])
 }
@@ -328,7 +342,7 @@ fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
 fn failed_or_disturbed<DB: WorkerSql>(error: sqlx::Error) -> Outcome {
     match classify::<DB>(&error) {
         class if class.is_retryable() => disturbed_by(class),
-        _ => Outcome::Failed(error.into()),
+        _ => Outcome::failed(error),
     }
 }
 

@@ -1,8 +1,12 @@
 //! What the owner of a partition keeps in mind of failed records.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
 
 use crate::parked::{Queue, Standing};
 use crate::poison::Found;
@@ -16,7 +20,41 @@ pub(crate) const MAX_PARKED: usize = 10_000;
 pub(crate) struct Failures {
     pub(crate) parked: Vec<Standing>,
     pub(crate) suspects: Found,
+    pub(crate) begun: NotStarted,
 }
+
+/// What is to be done if a partition is taken away before it has become active.
+#[derive(Default)]
+pub(crate) struct NotStarted(Option<(Handle, BoxFuture<'static, ()>)>);
+
+impl NotStarted {
+    pub(super) fn new(note: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(Some((Handle::current(), Box::pin(note))))
+    }
+}
+
+impl Drop for NotStarted {
+    fn drop(&mut self) {
+        if let Some((runtime, note)) = self.0.take() {
+            runtime.spawn(note);
+        }
+    }
+}
+
+impl fmt::Debug for NotStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NotStarted").finish_non_exhaustive()
+    }
+}
+
+/// It is no part of what was found.
+impl PartialEq for NotStarted {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for NotStarted {}
 
 /// What is parked, and what has died, in one ownership of a partition.
 #[derive(Debug)]
@@ -42,7 +80,8 @@ struct Held {
 
 impl Failed {
     pub(super) fn new(failures: Failures) -> Self {
-        let Failures { parked, suspects } = failures;
+        let Failures { parked, suspects, mut begun } = failures;
+        begun.0 = None;
         let any = AtomicBool::new(!parked.is_empty());
         let held = |standing: Standing| {
             let follow_to = standing.blocks.then(|| standing.parking_topic.into());

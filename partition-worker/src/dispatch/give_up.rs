@@ -6,6 +6,7 @@ use super::{Course, Dispatch, Disturbance, Job, Outcome, Unit};
 use crate::dead_letter::{SendError, Stamp};
 use crate::error::Error;
 use crate::handler::Failure;
+use crate::lanes::Lane;
 use crate::on_failure::{Cause, OnFailure, told};
 use crate::parked::Queue;
 use crate::summary::PartitionSummary;
@@ -41,10 +42,13 @@ impl GivenUp {
         }
     }
 
-    /// The queue that a record is parked in, and whether its key is parked with it: a record without a key is parked alone.
+    /// The queue that a record is parked in, and whether its key is parked with it: a record without a key is parked alone, and so
+    /// is one that is in no order with others.
     pub(super) fn queue(job: &Job) -> (Queue, bool) {
-        let alone = || (Queue::of_record(job.record.offset()), false);
-        job.record.key().map_or_else(alone, |key| (Queue::of_key(key), true))
+        match (job.record.key(), &job.lane.lane) {
+            (None, _) | (_, Lane::Alone(_)) => (Queue::of_record(job.record.offset()), false),
+            (Some(key), _) => (Queue::of_key(key), true),
+        }
     }
 }
 

@@ -84,13 +84,14 @@ impl<U: Unit> Dispatch<U> {
                 if let Some(key) = &released.key {
                     record = record.with_key(key);
                 }
-                let mut job = Job::new(record, Arc::clone(&owned.tenure));
+                let lane = state.ordering.lane(state.null_keys, &record);
+                let mut job = Job::new(record, lane, Arc::clone(&owned.tenure));
                 job.course = Course::Drain(Box::new(Draining::new(released)));
                 state.flow.taken(partition, job.record.weight());
-                state.lanes.push(job.lane.clone(), job);
+                state.lanes.push(job);
             }
         }
-        self.start_ready(state);
+        self.start_ready(&mut state);
     }
 
     /// Handles some records of a released queue.

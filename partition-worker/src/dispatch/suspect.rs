@@ -68,7 +68,7 @@ impl<U: Unit> Dispatch<U> {
         };
         // The first death was seen without its culprit.
         if deaths > 0 && deaths.saturating_add(1) >= limit {
-            return Outcome::Failed(Failure::permanent(Poisonous { deaths: deaths.saturating_add(1) }));
+            return Outcome::failed(Failure::permanent(Poisonous { deaths: deaths.saturating_add(1) }));
         }
         let _pass = tokio::select! {
             biased;

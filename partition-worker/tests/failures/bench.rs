@@ -84,7 +84,7 @@ pub(crate) async fn on_the_mock_cluster<DB: Bus>(mut rig: Rig<DB>) -> Rig<DB> {
 }
 
 /// Gives a topic of the real broker another setting.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) async fn alter(broker: &Broker, topic: &str, setting: &str, value: &str) {
     use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
     use rdkafka::client::DefaultClientContext;

@@ -207,13 +207,13 @@ pub(crate) async fn a_retry_ends_with_the_ownership<DB: Bus>(database: TestDatab
 }
 
 /// (On SQLite the handler would hold up the other worker's claim as well.)
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) async fn double_a_retry_inside_the_handler_outlives_the_ownership<DB: Bus>(database: TestDatabase<DB>) {
     assert!(tries_after_the_ownership(database, true).await > 0);
 }
 
 /// The topic takes less than the record: nothing is lost, and nothing else suffers.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) async fn a_record_that_its_topic_does_not_take_stops_the_worker_and_is_not_lost<DB: Bus>(
     database: TestDatabase<DB>,
 ) {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use leastlock_core::Statement;
 use leastlock_partition_worker::on_failure::Cause;
 use leastlock_partition_worker::parked::{
-    Asked, Copied, Discard, Due, Park, ParkedKey, ParkedSql, Parking, Place, Queue,
+    Asked, Copied, Discard, Due, Park, ParkedKey, Parking, Place, Queue,
 };
-use leastlock_partition_worker::{Error, MIGRATIONS, Parked, TopicPartition};
+use leastlock_partition_worker::{Error, MIGRATIONS, Parked, TopicPartition, WorkerSql};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Transaction;
 
@@ -17,8 +17,8 @@ const GROUP: &str = "ledger";
 const KEY: &[u8] = b"85123A";
 const LIMIT: Duration = Duration::from_mins(1);
 
-pub(crate) trait Tested: TestEngine + ParkedSql {}
-impl<DB: TestEngine + ParkedSql> Tested for DB {}
+pub(crate) trait Tested: TestEngine + WorkerSql {}
+impl<DB: TestEngine + WorkerSql> Tested for DB {}
 
 struct Rig<DB: Tested> {
     database: TestDatabase<DB>,

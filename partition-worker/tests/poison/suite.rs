@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use leastlock_core::Statement;
-use leastlock_partition_worker::poison::{Found, PoisonSql, Suspects};
-use leastlock_partition_worker::{Epoch, MIGRATIONS, TopicPartition};
+use leastlock_partition_worker::poison::{Found, Suspects};
+use leastlock_partition_worker::{Epoch, MIGRATIONS, TopicPartition, WorkerSql};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
 const GROUP: &str = "ledger";
 const HELD: u64 = 100;
 
-pub(crate) trait Tested: TestEngine + PoisonSql {}
-impl<DB: TestEngine + PoisonSql> Tested for DB {}
+pub(crate) trait Tested: TestEngine + WorkerSql {}
+impl<DB: TestEngine + WorkerSql> Tested for DB {}
 
 fn partition() -> TopicPartition {
     TopicPartition::new("stock-moves", 3)

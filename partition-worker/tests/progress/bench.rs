@@ -1,8 +1,9 @@
 //! A partition under test, and a fence that can be exchanged for a double.
 
-use leastlock_core::Statement;
+use leastlock_core::{ErrorClass, Statement, classify};
 use leastlock_partition_worker::progress::{Entry, Seal, Sealed};
 use leastlock_partition_worker::{Epoch, MIGRATIONS, Progress, TopicPartition, WorkerSql};
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Transaction;
 
@@ -26,7 +27,7 @@ pub(crate) fn owner<DB: Tested>(database: &TestDatabase<DB>, name: &str) -> Prog
     Progress::new(database.pool.clone(), GROUP, name)
 }
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) fn owner_with<DB: Tested>(
     database: &TestDatabase<DB>,
     name: &str,
@@ -69,7 +70,10 @@ impl Fence {
     ) -> bool {
         let enter = Statement::new(self.0).bind(GROUP).bind("stock-moves").bind(0_i64);
         let enter = enter.bind(epoch.get()).bind(offset).bind(idle_ms);
-        enter.execute::<DB>(tx).await.expect("the fence answers") == 1
+        match enter.execute::<DB>(tx).await {
+            Err(error) if classify::<DB>(&error) == ErrorClass::UniqueViolation => false,
+            entered => entered.expect("the fence answers") == 1,
+        }
     }
 }
 
@@ -85,7 +89,11 @@ pub(crate) async fn handle<DB: Tested>(database: &TestDatabase<DB>, fence: Fence
 }
 
 pub(crate) async fn effect<DB: WorkerSql>(connection: &mut DB::Connection, offset: i64, owner: &str) {
-    let insert = Statement::new("INSERT INTO effect (record_offset, owner) VALUES ($1, $2)").bind(offset).bind(owner);
+    let insert = sql::<DB>(
+        "INSERT INTO effect (record_offset, owner) VALUES ($1, $2)",
+        "INSERT INTO effect (record_offset, owner) VALUES (?, ?)",
+    );
+    let insert = Statement::new(insert).bind(offset).bind(owner);
     insert.execute::<DB>(connection).await.expect("an effect");
 }
 
