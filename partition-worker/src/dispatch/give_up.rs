@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::RwLockReadGuard;
+
 use super::{Course, Dispatch, Disturbance, Job, Outcome, Unit};
 use crate::dead_letter::{SendError, Stamp};
 use crate::error::Error;
@@ -66,7 +68,7 @@ impl<U: Unit> Dispatch<U> {
     /// Tries once what is to be done about the records of `hand`. One that is not simply handled is alone in its hand.
     pub(super) async fn attempt(&self, hand: &mut [Job]) -> Outcome {
         let [job] = hand else {
-            let _beside_others = self.alone.read().await;
+            let _pass = self.pass_beside_others().await;
             return self.unit.attempt(hand).await;
         };
         loop {
@@ -78,7 +80,7 @@ impl<U: Unit> Dispatch<U> {
             let outcome = match job.course {
                 Course::Handle if job.suspect.is_some() => self.try_suspect(job).await,
                 Course::Handle => {
-                    let _beside_others = self.alone.read().await;
+                    let _pass = self.pass_beside_others().await;
                     self.unit.attempt(std::slice::from_mut(job)).await
                 }
                 Course::GiveUp(_) | Course::Follow { .. } => self.give_up(job).await,
@@ -93,6 +95,11 @@ impl<U: Unit> Dispatch<U> {
             }
             (job.course, job.copied) = (Course::Handle, None);
         }
+    }
+
+    /// Lets a handler run that need not be alone. Without a database nothing is ever suspected, and there is nothing to pass.
+    pub(super) async fn pass_beside_others(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        if U::COMMIT_DECIDES { None } else { Some(self.alone.read().await) }
     }
 
     /// What is done with a record that failed for good.

@@ -170,7 +170,7 @@ impl<U: Unit> Dispatch<U> {
         if let Some(deaths) = suspect {
             return self.with_care(&tenure, &source, offset, deaths, handler).await;
         }
-        let _beside_others = self.alone.read().await;
+        let _pass = self.pass_beside_others().await;
         handler.await
     }
 }

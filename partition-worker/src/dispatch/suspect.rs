@@ -63,7 +63,7 @@ impl<U: Unit> Dispatch<U> {
         handler: impl Future<Output = Outcome> + Send,
     ) -> Outcome {
         let Some(limit) = self.settings.poison_after() else {
-            let _beside_others = self.alone.read().await;
+            let _pass = self.pass_beside_others().await;
             return handler.await;
         };
         // The first death was seen without its culprit.

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use leastlock_core::Statement;
 use leastlock_partition_worker::on_failure::Cause;
-use leastlock_partition_worker::parked::{
-    Asked, Copied, Discard, Due, Park, ParkedKey, Parking, Place, Queue,
-};
+use leastlock_partition_worker::parked::{Asked, Copied, Discard, Due, Park, ParkedKey, Parking, Place, Queue};
 use leastlock_partition_worker::{Error, MIGRATIONS, Parked, TopicPartition, WorkerSql};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Transaction;
