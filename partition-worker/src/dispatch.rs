@@ -24,6 +24,7 @@ use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
 
 mod attempt;
+mod batches;
 mod database;
 mod failed;
 mod fold;
@@ -40,6 +41,7 @@ mod suspect;
 mod topic;
 mod unit;
 
+pub(crate) use self::batches::Batches;
 pub(crate) use self::database::Database;
 use self::failed::Failed;
 pub(crate) use self::failed::Failures;

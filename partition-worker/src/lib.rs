@@ -147,7 +147,7 @@ pub mod tracker;
 pub use crate::effect::Effect;
 pub use crate::error::Error;
 pub use crate::flow::Limits;
-pub use crate::handler::{Failure, Handler, Process};
+pub use crate::handler::{BatchFailure, BatchHandler, Failure, Handler, Process};
 pub use crate::on_failure::OnFailure;
 pub use crate::ordering::{NullKeys, Ordering};
 pub use crate::own_transaction::OwnTransaction;

@@ -98,4 +98,7 @@ pub(crate) enum Disturbance {
     /// The topic for failed records.
     #[error("the topic for failed records: {0}")]
     Kafka(KafkaError),
+    /// The fence, though it had no reason.
+    #[error("the fence lets nobody in, and nothing is in the way")]
+    Fence,
 }
