@@ -4,55 +4,93 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use rdkafka::ClientConfig;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use crate::assignment::Batch;
+use crate::dead_letter::DeadLetters;
 use crate::error::Error;
 use crate::flow::{Change, Flow};
-use crate::handler::Handler;
-use crate::lanes::Lanes;
+use crate::lanes::{LaneKey, Lanes};
+use crate::ordering::{NullKeys, Ordering};
+use crate::parked::Queue;
 use crate::partition::{Epoch, TopicPartition};
 use crate::polling::{Control, Order, Start};
-use crate::progress::Progress;
 use crate::record::Record;
-use crate::settings::{Reset, Settings};
-use crate::sql::WorkerSql;
+use crate::runs::{Commit, Runs};
+use crate::settings::Settings;
+use crate::stall::Watch;
 use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
 
 mod attempt;
+mod batches;
+mod database;
+mod failed;
 mod fold;
+mod give_up;
 mod lane;
+mod memory;
+mod oversight;
+mod processes;
+mod records;
+mod release;
 mod seal;
+mod start;
 mod state;
+mod suspect;
+mod topic;
+mod unit;
+
+pub(crate) use self::batches::Batches;
+pub(crate) use self::database::Database;
+use self::failed::Failed;
+pub(crate) use self::failed::Failures;
+use self::give_up::GivenUp;
+pub(crate) use self::processes::Processes;
+pub(crate) use self::records::Records;
+use self::release::Draining;
+pub(crate) use self::start::Origin;
+use self::suspect::Suspicion;
+pub(crate) use self::unit::Unit;
+use self::unit::{Disturbance, Outcome};
 
 /// Everything a worker does outside of its polling thread.
-pub(crate) struct Dispatch<DB: WorkerSql, H> {
+pub(crate) struct Dispatch<U> {
     this: Weak<Self>,
-    progress: Progress<DB>,
-    handler: H,
+    unit: U,
+    dead_letters: DeadLetters,
     settings: Settings,
-    kafka: ClientConfig,
-    reset: Reset,
     runtime: Handle,
+    /// How many tasks can run at the same time.
+    threads: usize,
     orders: Sender<Order>,
     state: Mutex<State>,
+    watch: Mutex<Watch>,
     changed: Notify,
+    /// Handlers pass it together; one alone that may bring the process down.
+    alone: RwLock<()>,
     /// Ends every handler that still runs.
     stop: CancellationToken,
 }
 
 struct State {
     lanes: Lanes<Job>,
+    /// Tasks whose attempt has not had to wait yet.
+    busy: usize,
+    ordering: Ordering,
+    null_keys: NullKeys,
     flow: Flow,
     owned: HashMap<TopicPartition, Owned>,
     /// Seals under way; cancelling one keeps it from fencing the next owner.
     sealing: HashMap<TopicPartition, CancellationToken>,
     partitions: BTreeMap<TopicPartition, PartitionSummary>,
+    /// How much metadata goes with a commit, in bytes.
+    metadata_room: usize,
     draining: bool,
+    /// Partitions whose handlers had not finished when the drain was over.
+    undrained: BTreeSet<TopicPartition>,
     failure: Option<Error>,
 }
 
@@ -60,60 +98,87 @@ struct State {
 struct Owned {
     tracker: CommitTracker,
     /// Finished offsets that will be delivered again.
-    finished: BTreeSet<i64>,
-    cancel: CancellationToken,
-    turnstile: Turnstile,
+    finished: Runs,
+    tenure: Arc<Tenure>,
     fold: fold::Progressed,
-    /// The last watermark told to Kafka.
-    hinted: Option<i64>,
+    suspicion: Suspicion,
+    /// The last watermark told to Kafka, and how many records were finished then.
+    told: Option<(i64, u64)>,
+    /// Whether it is about to be given back, so that nothing of it is started.
+    leaving: bool,
 }
 
-/// Handlers of a partition pass it together, a fold alone.
-type Turnstile = Arc<RwLock<()>>;
+/// What the records of one ownership of a partition have in common.
+struct Tenure {
+    epoch: Epoch,
+    /// Ends the handlers, when the partition is lost.
+    cancel: CancellationToken,
+    /// Handlers of a partition pass it together, a fold alone.
+    turnstile: RwLock<()>,
+    failed: Failed,
+}
 
 /// A record on its way through a lane.
-struct Job {
+pub(crate) struct Job {
     record: Record,
-    epoch: Epoch,
-    cancel: CancellationToken,
-    turnstile: Turnstile,
+    lane: LaneKey,
+    tenure: Arc<Tenure>,
+    course: Course,
+    /// The deaths held against it, if a process may have died of it.
+    suspect: Option<u32>,
+    /// Partition and offset of its copy, once the broker has acknowledged it.
+    copied: Option<(i32, i64)>,
     /// Attempts that the handler failed.
     attempts: u32,
-    /// Attempts that the database failed.
+    /// Attempts that something else failed.
     disturbances: u32,
     /// Whether a commit has been sent whose reply was lost.
     commit_unknown: bool,
+    /// Whether the last attempt found the record finished before.
+    found_done: bool,
+    /// In a hand of how many it may be, itself counted: fewer after a failure for which nobody is to blame yet.
+    company: usize,
 }
 
-/// What a dispatch is made of.
-pub(crate) struct Parts<DB: WorkerSql, H> {
-    pub(crate) progress: Progress<DB>,
-    pub(crate) handler: H,
-    pub(crate) settings: Settings,
-    pub(crate) kafka: ClientConfig,
-    pub(crate) reset: Reset,
-    pub(crate) orders: Sender<Order>,
+/// What is being done about a record.
+enum Course {
+    /// The application's handler is tried.
+    Handle,
+    /// The handler has failed for good, and this is done instead, until it has succeeded.
+    GiveUp(Box<GivenUp>),
+    /// Its key is parked, and it follows.
+    Follow { queue: Queue, topic: Arc<str> },
+    /// It stands for the records of a released queue.
+    Drain(Box<Draining>),
 }
 
-impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
-    pub(crate) fn new(parts: Parts<DB, H>, runtime: Handle) -> Arc<Self> {
-        let Parts { progress, handler, settings, kafka, reset, orders } = parts;
-        let lanes = Lanes::new(settings.concurrency(progress.pool()));
-        let state = Mutex::new(State::new(lanes, Flow::new(settings.limits)));
-        let (changed, stop) = (Notify::new(), CancellationToken::new());
-        Arc::new_cyclic(|this| Self {
+impl<U: Unit> Dispatch<U> {
+    pub(crate) fn new(
+        unit: U,
+        dead_letters: DeadLetters,
+        concurrency: usize,
+        settings: Settings,
+        orders: Sender<Order>,
+    ) -> Arc<Self> {
+        let room = if U::COMMIT_DECIDES { settings.commit_metadata } else { 0 };
+        let state = Mutex::new(State::new(concurrency, &settings, room));
+        let (changed, stop, runtime) = (Notify::new(), CancellationToken::new(), Handle::current());
+        let threads = runtime.metrics().num_workers();
+        let this = |this: &Weak<Self>| Self {
             this: this.clone(),
-            progress,
-            handler,
+            unit,
+            dead_letters,
             settings,
-            kafka,
-            reset,
             runtime,
+            threads,
             orders,
             state,
+            watch: Mutex::default(),
             changed,
+            alone: RwLock::default(),
             stop,
-        })
+        };
+        Arc::new_cyclic(this)
     }
 
     /// Waits for a failure after which the worker cannot go on.
@@ -126,9 +191,27 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
         self.wait_for(|state| state.lanes.out() == 0).await;
     }
 
+    /// Looks from time to time whether a topic was made anew under the worker, which fails then. Never ends.
+    pub(crate) async fn look_at_topics(&self) {
+        loop {
+            tokio::time::sleep(self.settings.look_every).await;
+            if let Err(error) = self.unit.look().await {
+                self.fail(error);
+                return std::future::pending().await;
+            }
+        }
+    }
+
     /// Starts no handler any more.
     pub(crate) fn drain(&self) {
         self.state().drain();
+    }
+
+    /// Notes which partitions' handlers have not finished by themselves.
+    pub(crate) fn note_undrained(&self) {
+        let mut state = self.state();
+        let running = |partition: &&TopicPartition| !state.lanes.is_quiet(partition);
+        state.undrained = state.partitions.keys().filter(running).cloned().collect();
     }
 
     /// Ends the handlers that run; their transactions roll back.
@@ -143,9 +226,14 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
         for partition in owned {
             state.note_position(&partition);
         }
+        let mut summary = Summary { partitions: state.partitions.clone(), drained };
+        for (partition, of) in &mut summary.partitions {
+            of.drained = !state.undrained.contains(partition);
+            tracing::info!(%partition, ?of, "the end of a worker's partition");
+        }
         match state.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok(Summary { partitions: state.partitions.clone(), drained }),
+            None => Ok(summary),
         }
     }
 
@@ -174,13 +262,17 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells the polling thread; if it has ended there is nothing left to tell.
     fn order(&self, order: Order) {
         let _ = self.orders.send(order);
     }
 }
 
-impl<DB: WorkerSql, H: Handler<DB>> Control for Dispatch<DB, H> {
+impl<U: Unit> Control for Dispatch<U> {
     fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>) {
         let Some(this) = self.this.upgrade() else { return };
         let mut state = self.state();
@@ -200,62 +292,93 @@ impl<DB: WorkerSql, H: Handler<DB>> Control for Dispatch<DB, H> {
         let mut state = self.state();
         state.sealing.remove(partition);
         state.flow.assigned(partition);
-        state.partitions.entry(partition.clone()).or_default();
+        state.summary(partition).taken_over += 1;
+        let suspicion = Suspicion::new(&start.failures);
         let owned = Owned {
             tracker: CommitTracker::new(start.epoch, start.offset),
             finished: start.finished,
-            cancel: self.stop.child_token(),
-            turnstile: Turnstile::default(),
+            tenure: Arc::new(Tenure {
+                epoch: start.epoch,
+                cancel: self.stop.child_token(),
+                turnstile: RwLock::default(),
+                failed: Failed::new(start.failures),
+            }),
+            suspicion,
             fold: fold::Progressed::new(start.offset),
-            hinted: None,
+            told: None,
+            leaving: false,
         };
         state.owned.insert(partition.clone(), owned);
     }
 
-    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, i64)> {
+    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, Commit)> {
         let mut state = self.state();
-        let mut watermarks = Vec::new();
+        let mut commits = Vec::new();
         for partition in partitions {
             if let Some(sealing) = state.sealing.remove(partition) {
                 sealing.cancel();
             }
             if let Some(owned) = state.disown(partition) {
-                watermarks.push((partition.clone(), owned.tracker.watermark()));
-                if lost {
-                    owned.cancel.cancel();
+                commits.push((partition.clone(), owned.tracker.commit(state.metadata_room)));
+                let summary = state.partitions.entry(partition.clone()).or_default();
+                *(if lost { &mut summary.lost } else { &mut summary.given_back }) += 1;
+                self.note_end(partition.clone(), &owned);
+                // Without a database nothing but this keeps it from running beside the next owner's.
+                if lost || U::COMMIT_DECIDES {
+                    owned.tenure.cancel.cancel();
                 }
             }
         }
-        watermarks
+        commits
     }
 
-    fn deliver(&self, record: Record) {
+    fn deliver(&self, records: &mut Vec<Record>) {
         let mut state = self.state();
-        if state.draining || !state.admit(record) {
-            return;
+        for record in records.drain(..) {
+            if !state.draining {
+                state.admit(record);
+            }
         }
-        self.start_ready(state);
+        self.start_ready(&mut state);
     }
 
     fn change(&self) -> Change {
         self.state().flow.change()
     }
 
-    fn hints(&self) -> Vec<(TopicPartition, i64)> {
-        let mut hints = Vec::new();
-        for (partition, owned) in &mut self.state().owned {
-            let watermark = owned.tracker.watermark();
-            if owned.hinted != Some(watermark) {
-                owned.hinted = Some(watermark);
-                hints.push((partition.clone(), watermark));
+    fn commits(&self) -> Vec<(TopicPartition, Commit)> {
+        let mut state = self.state();
+        let room = state.metadata_room;
+        let mut commits = Vec::new();
+        for (partition, owned) in &mut state.owned {
+            // What the metadata says changes with each record that finishes, the offset alone more seldom.
+            let tracker = &owned.tracker;
+            let told = (tracker.watermark(), if room > 0 { tracker.finished() } else { 0 });
+            if owned.told != Some(told) {
+                owned.told = Some(told);
+                commits.push((partition.clone(), tracker.commit(room)));
             }
         }
-        hints
+        for (partition, commit) in commits.iter().filter(|_| U::COMMIT_DECIDES) {
+            state.summary(partition).left_out = commit.left_out;
+        }
+        commits
     }
 
-    fn hint_again(&self) {
+    fn commit_again(&self) {
         for owned in self.state().owned.values_mut() {
-            owned.hinted = None;
+            owned.told = None;
+        }
+    }
+
+    fn metadata_refused(&self, room: usize) {
+        let mut state = self.state();
+        state.metadata_room = room;
+        let left_out =
+            |(partition, owned): (&TopicPartition, &Owned)| (partition.clone(), owned.tracker.commit(room).left_out);
+        let left_out: Vec<_> = state.owned.iter().map(left_out).collect();
+        for (partition, left_out) in left_out {
+            state.summary(&partition).left_out = left_out;
         }
     }
 }

@@ -7,19 +7,20 @@ use crate::partition::TopicPartition;
 /// How much a worker holds at most. A record counts from its delivery until its handler is done with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Records of one partition. Default: 1,000.
+    /// Records of one partition. Default: 10,000: half of it has to last for as long as a fetch takes after a pause.
     pub records_per_partition: usize,
-    /// Records in all. Default: 10,000.
+    /// Records in all. Default: 50,000.
     pub records: usize,
     /// Bytes of records in all. Default: 64 MiB.
     pub bytes: usize,
-    /// Finished offsets of one partition that an unfinished record keeps from being committed. Default: 50,000.
+    /// Runs of finished offsets of one partition that unfinished records keep from being committed. However many records
+    /// are finished behind one that is not, they are one run. Default: 50,000.
     pub finished_ahead: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { records_per_partition: 1_000, records: 10_000, bytes: 64 << 20, finished_ahead: 50_000 }
+        Self { records_per_partition: 10_000, records: 50_000, bytes: 64 << 20, finished_ahead: 50_000 }
     }
 }
 
@@ -93,7 +94,7 @@ impl Flow {
         self.forget_unused(partition);
     }
 
-    /// How many finished offsets of a partition stand above its watermark.
+    /// How many runs of finished offsets of a partition stand above its watermark.
     pub fn finished_ahead(&mut self, partition: &TopicPartition, count: usize) {
         if let Some(usage) = self.partitions.get_mut(partition) {
             usage.finished_ahead = count;

@@ -17,7 +17,7 @@
 //! # What it does not promise
 //! - Anything about what a handler does outside of its transaction: that may happen more than once.
 //! - Order between keys, or between partitions.
-//! - Progress while a handler of an earlier owner has its transaction open: on PostgreSQL the server ends it after
+//! - Progress while a handler of an earlier owner has its transaction open: on PostgreSQL and MariaDB the server ends it after
 //!   [`Timeouts::idle`] at the latest; SQLite has one writer at a time, and a *stopped* one blocks the file.
 //! - Kafka's committed offset being exact: it is a hint, and the database is what a worker starts from.
 //!
@@ -93,11 +93,21 @@
 //! | [`record`] | a record, independent of the Kafka client |
 //! | `effect` (feature `kafka`) | where the effect goes |
 //! | [`progress`] | seal, fence and fold: the exactly-once effect in the database |
+//! | [`own_transaction`] | a handler's transaction, which leaves its connection as it was |
 //! | [`tracker`] | which offset may be committed; pure |
+//! | [`runs`] | finished offsets as runs, and how they travel in a commit; pure |
+//! | [`ordering`] | which records are in order; pure |
 //! | [`lanes`] | one record of a key at a time; pure |
 //! | [`assignment`] | the rebalance as a state machine; pure |
 //! | [`flow`] | back-pressure; pure |
-//! | [`partition`] | names of partitions, and epochs |
+//! | `health` (feature `kafka`) | how a worker is, for a readiness probe |
+//! | `lag` (feature `kafka`) | how far it is behind |
+//! | `metrics` (feature `metrics`) | what workers measure |
+//! | [`on_failure`] | what becomes of a record that its handler has failed for good |
+//! | [`dead_letter`] | copies of records in another topic |
+//! | [`parked`] | keys that wait for an operator |
+//! | [`poison`] | records that kill the process |
+//! | [`partition`] | names of partitions, epochs, and ids of topics |
 //! | [`summary`] | what a worker did |
 //! | [`error`] | what can go wrong |
 //! | [`sql`] | tables and statements per engine |
@@ -107,20 +117,39 @@ mod dispatch;
 #[cfg(feature = "kafka")]
 pub mod effect;
 #[cfg(feature = "kafka")]
+pub mod health;
+#[cfg(feature = "kafka")]
+mod inquiry;
+#[cfg(feature = "kafka")]
+pub mod lag;
+#[cfg(feature = "kafka")]
 mod polling;
 #[cfg(feature = "kafka")]
 mod settings;
 #[cfg(feature = "kafka")]
+mod stall;
+#[cfg(feature = "kafka")]
+mod topic_id;
+#[cfg(feature = "kafka")]
 pub mod worker;
 
 pub mod assignment;
+pub mod dead_letter;
 pub mod error;
 pub mod flow;
 pub mod handler;
 pub mod lanes;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+pub mod on_failure;
+pub mod ordering;
+pub mod own_transaction;
+pub mod parked;
 pub mod partition;
+pub mod poison;
 pub mod progress;
 pub mod record;
+pub mod runs;
 pub mod sql;
 pub mod summary;
 pub mod tracker;
@@ -129,13 +158,21 @@ pub mod tracker;
 pub use crate::effect::Effect;
 pub use crate::error::Error;
 pub use crate::flow::Limits;
-pub use crate::handler::{Failure, Handler};
-pub use crate::partition::{Epoch, TopicPartition};
+pub use crate::handler::{BatchFailure, BatchHandler, Failure, Handler, Process};
+#[cfg(feature = "kafka")]
+pub use crate::health::{Health, Probe};
+#[cfg(feature = "kafka")]
+pub use crate::lag::PartitionLag;
+pub use crate::on_failure::OnFailure;
+pub use crate::ordering::{NullKeys, Ordering};
+pub use crate::own_transaction::OwnTransaction;
+pub use crate::parked::Parked;
+pub use crate::partition::{Epoch, TopicId, TopicPartition};
 pub use crate::progress::{Progress, Timeouts};
 pub use crate::record::Record;
-#[cfg(feature = "kafka")]
-pub use crate::settings::OnFailure;
 pub use crate::sql::{MIGRATIONS, WorkerSql};
+#[cfg(feature = "kafka")]
+pub use crate::stall::OnStall;
 pub use crate::summary::{PartitionSummary, Summary};
 #[cfg(feature = "kafka")]
 pub use crate::worker::{Builder, Worker};

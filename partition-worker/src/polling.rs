@@ -1,9 +1,8 @@
 //! The thread that polls Kafka, and how it talks with the rest.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::config::FromClientConfigAndContext;
@@ -11,34 +10,52 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use tokio::sync::oneshot;
 
 use crate::assignment::Batch;
+use crate::dispatch::Failures;
 use crate::error::Error;
 use crate::flow::Change;
+use crate::health::Probe;
 use crate::partition::{Epoch, TopicPartition};
 use crate::record::Record;
+use crate::runs::{Commit, Runs};
 
+mod commits;
 mod context;
 mod copy;
 mod poller;
+mod rebalance;
+mod stats;
 
 use self::context::Context;
 use self::poller::Poller;
 
 /// What the polling thread asks of the rest of the worker. No call may block.
-pub(crate) trait Control: Send + Sync {
+pub(crate) trait Control: Oversight {
     /// Seal these partitions, and answer each with [`Order::Sealed`].
     fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>);
     /// Records of this partition come from now on.
     fn activate(&self, partition: &TopicPartition, start: Start);
-    /// These partitions are taken away; answers the watermarks of those that were active.
-    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, i64)>;
-    /// A record has come.
-    fn deliver(&self, record: Record);
+    /// These partitions are taken away; answers what may be committed of those that were active.
+    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, Commit)>;
+    /// Records have come; takes them all.
+    fn deliver(&self, records: &mut Vec<Record>);
     /// What has to be paused and resumed.
     fn change(&self) -> Change;
-    /// Watermarks that Kafka has not been told yet.
-    fn hints(&self) -> Vec<(TopicPartition, i64)>;
-    /// The hints that were given may not have arrived.
-    fn hint_again(&self);
+    /// What may be committed and Kafka has not been told yet.
+    fn commits(&self) -> Vec<(TopicPartition, Commit)>;
+    /// The commits that were given may not have arrived.
+    fn commit_again(&self);
+    /// The broker takes no more metadata than so many bytes.
+    fn metadata_refused(&self, room: usize);
+}
+
+/// What the polling thread asks about the handlers that run. No call may block.
+pub(crate) trait Oversight: Send + Sync {
+    /// Start no handler of these any more.
+    fn start_drain(&self, partitions: &[TopicPartition]);
+    /// Whether no handler of these runs.
+    fn is_idle(&self, partitions: &[TopicPartition]) -> bool;
+    /// Report handlers that have run for too long; an answer is why the group is to be left.
+    fn look(&self, now: Instant) -> Option<Error>;
 }
 
 /// What the polling thread is told.
@@ -59,7 +76,8 @@ pub(crate) enum Order {
 pub(crate) struct Start {
     pub(crate) epoch: Epoch,
     pub(crate) offset: i64,
-    pub(crate) finished: BTreeSet<i64>,
+    pub(crate) finished: Runs,
+    pub(crate) failures: Failures,
 }
 
 /// What the polling thread is made of.
@@ -68,6 +86,9 @@ pub(crate) struct Setup {
     pub(crate) topics: Vec<String>,
     pub(crate) commit_every: Duration,
     pub(crate) rejoin_after: Duration,
+    /// How long handlers may take to finish at a revocation; `None` where the next owner waits for them.
+    pub(crate) revoke_timeout: Option<Duration>,
+    pub(crate) probe: Probe,
 }
 
 /// Starts the thread; the answer comes when it has ended.

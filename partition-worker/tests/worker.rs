@@ -1,16 +1,20 @@
-//! The worker end to end: SQLite with the mock cluster, PostgreSQL with the real broker.
-#![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres")))]
+//! The worker end to end: SQLite with the mock cluster, PostgreSQL and MariaDB with the real broker.
+#![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
 
-#[cfg(feature = "postgres")]
+#[path = "worker/batches.rs"]
+mod batches;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/blame.rs"]
 mod blame;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/closing.rs"]
 mod closing;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/lost_reply.rs"]
 mod lost_reply;
-#[cfg(feature = "postgres")]
+#[path = "worker/made_anew.rs"]
+mod made_anew;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/no_answer.rs"]
 mod no_answer;
 #[path = "worker/rig.rs"]
@@ -26,6 +30,7 @@ leastlock_testkit::mount!(suite:
     p6_two_failing_handlers_keep_the_watermark_at_the_first,
     a_handler_that_never_ends_is_cancelled_and_counts_as_failed,
     a_failing_handler_is_tried_again_in_its_lane_while_others_go_on,
+    a_skipped_record_is_finished_without_an_effect_and_its_key_goes_on,
     p15_a_shutdown_lets_running_handlers_finish,
     p18_a_worker_with_nothing_to_do_closes_without_an_error,
     a_partition_that_a_stranger_has_sealed_is_taken_again,
@@ -34,10 +39,34 @@ leastlock_testkit::mount!(suite:
     an_offset_that_the_log_does_not_have_stops_the_worker,
 );
 
-/// What only the real broker and PostgreSQL can show.
-#[cfg(feature = "postgres")]
+mod batch {
+    use super::batches as suite;
+
+    leastlock_testkit::mount!(suite:
+        every_record_of_a_batch_takes_effect_once_in_the_order_of_its_key,
+        an_ordered_partition_is_worked_on_by_one_batch_at_a_time,
+        of_a_failing_batch_only_the_record_that_fails_is_given_up,
+        a_record_that_the_handler_names_is_alone_at_once,
+        a_failing_record_of_a_batch_is_tried_again_while_others_go_on,
+        a_rebalance_between_batches_loses_and_doubles_nothing,
+    );
+}
+
+mod anew {
+    use super::made_anew as suite;
+
+    leastlock_testkit::mount!(suite:
+        p19_a_topic_made_anew_with_fewer_records_stops_the_worker_until_rebase,
+        p19_a_topic_made_anew_with_more_records_stops_the_worker_until_rebase,
+        p19_double_a_topic_known_by_its_name_alone_is_skipped_over,
+    );
+}
+
+/// What only the real broker and a database server can show.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod real {
     mod suite {
+        pub(crate) use crate::batches::a_batch_whose_commit_has_no_reply_counts_once;
         pub(crate) use crate::blame::{
             a_statement_that_always_times_out_counts_as_an_attempt, an_ignored_error_costs_an_attempt_and_no_record,
             sitting_beyond_the_idle_timeout_counts_as_an_attempt,
@@ -47,6 +76,7 @@ mod real {
             a_commit_that_never_arrives_is_done_again, a_commit_whose_reply_is_lost_counts_once,
             a_commit_whose_reply_never_comes_counts_once,
         };
+        pub(crate) use crate::made_anew::p19_a_topic_made_anew_under_the_worker_stops_it;
         pub(crate) use crate::no_answer::{
             a_fold_without_an_answer_holds_up_nothing_for_ever, a_shutdown_ends_though_a_fold_is_never_answered,
             a_shutdown_ends_though_the_database_never_answers,
@@ -58,7 +88,8 @@ mod real {
         };
     }
 
-    leastlock_testkit::mount!(suite on postgres:
+    leastlock_testkit::mount!(suite on postgres and mysql:
+        a_batch_whose_commit_has_no_reply_counts_once,
         a_commit_whose_reply_is_lost_counts_once,
         a_commit_whose_reply_never_comes_counts_once,
         a_commit_that_never_arrives_is_done_again,
@@ -72,5 +103,6 @@ mod real {
         p7_a_handler_from_an_earlier_assignment_counts_once,
         p18_a_worker_closes_in_the_middle_of_a_seal,
         a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing,
+        p19_a_topic_made_anew_under_the_worker_stops_it,
     );
 }

@@ -1,58 +1,62 @@
 //! What is known of the partitions and their records, changed under one lock and never across an await.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::{Job, Owned, State};
+use super::{Course, Job, Owned, State, Tenure};
 use crate::flow::Flow;
-use crate::lanes::{LaneKey, Lanes};
+use crate::lanes::{LaneKey, Laned, Lanes};
 use crate::partition::{Epoch, TopicPartition};
 use crate::record::Record;
+use crate::settings::Settings;
+use crate::summary::PartitionSummary;
 use crate::tracker::Completion;
 
 impl State {
-    pub(super) fn new(lanes: Lanes<Job>, flow: Flow) -> Self {
+    pub(super) fn new(concurrency: usize, settings: &Settings, metadata_room: usize) -> Self {
         Self {
-            lanes,
-            flow,
+            lanes: Lanes::new(concurrency),
+            flow: Flow::new(settings.limits(concurrency)),
+            ordering: settings.ordering,
+            null_keys: settings.null_keys,
+            busy: 0,
             owned: HashMap::new(),
             sealing: HashMap::new(),
             partitions: BTreeMap::new(),
+            metadata_room,
             draining: false,
+            undrained: BTreeSet::new(),
             failure: None,
         }
     }
 
-    /// Takes a delivered record in; answers whether there may be something to start.
-    pub(super) fn admit(&mut self, record: Record) -> bool {
+    /// Takes a delivered record in.
+    pub(super) fn admit(&mut self, record: Record) {
         let (partition, offset) = (record.source().clone(), record.offset());
         let Some(owned) = self.owned.get_mut(&partition) else {
             tracing::debug!(%partition, offset, "a record of a partition that is not owned is dropped");
-            return false;
+            return;
         };
+        if owned.leaving {
+            return;
+        }
         if !owned.tracker.deliver(offset) {
             tracing::debug!(%partition, offset, "a record that was delivered before is dropped");
-            return false;
+            return;
         }
-        if owned.finished.remove(&offset) {
+        if owned.finished.contains(offset) {
             let epoch = owned.tracker.epoch();
             let _ = self.count_finished(&partition, epoch, offset);
-            self.partitions.entry(partition).or_default().already_done += 1;
-            return false;
+            self.summary(&partition).already_done += 1;
+            #[cfg(feature = "metrics")]
+            crate::metrics::record::records("already_done");
+            return;
         }
-        let key = LaneKey { partition: partition.clone(), key: record.shared_key() };
         self.flow.taken(&partition, record.weight());
-        let job = Job {
-            record,
-            epoch: owned.tracker.epoch(),
-            cancel: owned.cancel.clone(),
-            turnstile: Arc::clone(&owned.turnstile),
-            attempts: 0,
-            disturbances: 0,
-            commit_unknown: false,
-        };
-        self.lanes.push(key, job);
-        true
+        let lane = self.ordering.lane(self.null_keys, &record);
+        let mut job = Job::new(record, lane, Arc::clone(&owned.tenure));
+        job.suspect = owned.suspicion.admit(owned.tenure.failed.deaths(offset));
+        self.lanes.push(job);
     }
 
     /// Ends the ownership of a partition: what waits is forgotten, what runs is left alone.
@@ -79,10 +83,15 @@ impl State {
 
     pub(super) fn note_position(&mut self, partition: &TopicPartition) {
         if let Some(owned) = self.owned.get(partition) {
-            let summary = self.partitions.entry(partition.clone()).or_default();
-            summary.watermark = Some(owned.tracker.watermark());
-            summary.unfinished = owned.tracker.unfinished();
+            let (watermark, unfinished) = (owned.tracker.watermark(), owned.tracker.unfinished());
+            let summary = self.summary(partition);
+            summary.watermark = Some(watermark);
+            summary.unfinished = unfinished;
         }
+    }
+
+    pub(super) fn summary(&mut self, partition: &TopicPartition) -> &mut PartitionSummary {
+        self.partitions.entry(partition.clone()).or_default()
     }
 
     /// Counts a finished record, if the partition is still owned in this epoch.
@@ -97,11 +106,48 @@ impl State {
             return None;
         }
         owned.fold.finished();
-        self.flow.finished_ahead(partition, owned.tracker.finished_ahead().len());
+        self.flow.finished_ahead(partition, owned.tracker.finished_ahead().runs());
         Some(owned)
     }
 
     pub(super) fn owns(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
         self.owned.get(partition).is_some_and(|owned| owned.tracker.epoch() == epoch)
+    }
+
+    /// Whether a record of this ownership may be tried again.
+    pub(super) fn may_retry(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
+        let owned = self.owned.get(partition);
+        !self.draining && owned.is_some_and(|owned| owned.tracker.epoch() == epoch && !owned.leaving)
+    }
+}
+
+impl Laned for Job {
+    fn lane(&self) -> &LaneKey {
+        &self.lane
+    }
+
+    fn company(&self) -> usize {
+        let alone = !matches!(self.course, Course::Handle)
+            || self.suspect.is_some()
+            || self.tenure.failed.follows(&self.record).is_some();
+        if alone { 1 } else { self.company }
+    }
+}
+
+impl Job {
+    pub(super) fn new(record: Record, lane: LaneKey, tenure: Arc<Tenure>) -> Self {
+        Self {
+            record,
+            lane,
+            tenure,
+            course: Course::Handle,
+            suspect: None,
+            copied: None,
+            attempts: 0,
+            disturbances: 0,
+            commit_unknown: false,
+            found_done: false,
+            company: usize::MAX,
+        }
     }
 }

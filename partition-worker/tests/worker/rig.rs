@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use leastlock_core::{Backoff, Engine, Statement};
+use leastlock_partition_worker::effect::InDatabase;
 use leastlock_partition_worker::{
     Builder, Effect, Error, Failure, Handler, MIGRATIONS, Record, Summary, Timeouts, Worker, WorkerSql,
 };
 use leastlock_testkit::broker::Broker;
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{ClientConfig, TopicPartitionList};
@@ -51,12 +53,12 @@ impl<DB: Bus> Rig<DB> {
         Self { database, broker, group: format!("{topic}-group"), topic, settings: Vec::new() }
     }
 
-    pub(crate) fn builder(&self) -> Builder<DB> {
+    pub(crate) fn builder(&self) -> Builder<InDatabase<DB>> {
         let timeouts = Timeouts { idle: Duration::from_secs(20), ..Timeouts::default() };
         self.builder_with(timeouts)
     }
 
-    pub(crate) fn builder_with(&self, timeouts: Timeouts) -> Builder<DB> {
+    pub(crate) fn builder_with(&self, timeouts: Timeouts) -> Builder<InDatabase<DB>> {
         builder(&self.database.pool, timeouts, self.broker.bootstrap(), &self.group, &self.topic, &self.settings)
     }
 
@@ -124,7 +126,7 @@ pub(crate) fn builder<DB: WorkerSql>(
     group: &str,
     topic: &str,
     settings: &[(&'static str, String)],
-) -> Builder<DB> {
+) -> Builder<InDatabase<DB>> {
     let mut kafka = ClientConfig::new();
     kafka.set("bootstrap.servers", bootstrap).set("group.id", group);
     if !settings.iter().any(|(name, _)| *name == "group.protocol") {
@@ -147,12 +149,15 @@ async fn create_effect_table<DB: TestEngine>(database: &TestDatabase<DB>) {
         Engine::Sqlite => {
             "CREATE TABLE effect (id INTEGER PRIMARY KEY AUTOINCREMENT, record_key TEXT, number BIGINT, owner TEXT)"
         }
+        Engine::MySql => {
+            "CREATE TABLE effect (id BIGINT AUTO_INCREMENT PRIMARY KEY, record_key TEXT, number BIGINT, owner TEXT)"
+        }
         _ => "CREATE TABLE effect (id BIGINT GENERATED ALWAYS AS IDENTITY, record_key TEXT, number BIGINT, owner TEXT)",
     };
     database.execute(create).await;
 }
 
-pub(crate) fn start<DB: WorkerSql, H: Handler<DB>>(builder: Builder<DB>, handler: H) -> Running {
+pub(crate) fn start<DB: WorkerSql, H: Handler<DB>>(builder: Builder<InDatabase<DB>>, handler: H) -> Running {
     let shutdown = CancellationToken::new();
     let worker = builder.build().expect("a worker");
     Running { task: tokio::spawn(worker.run(handler, shutdown.clone())), shutdown }
@@ -215,7 +220,11 @@ pub(crate) async fn apply<DB: WorkerSql>(
     owner: &str,
 ) -> Result<(), Failure> {
     let key = String::from_utf8_lossy(record.key().unwrap_or_default()).into_owned();
-    let insert = Statement::new("INSERT INTO effect (record_key, number, owner) VALUES ($1, $2, $3)");
+    let insert = sql::<DB>(
+        "INSERT INTO effect (record_key, number, owner) VALUES ($1, $2, $3)",
+        "INSERT INTO effect (record_key, number, owner) VALUES (?, ?, ?)",
+    );
+    let insert = Statement::new(insert);
     insert.bind(&key).bind(record.json::<i64>()?).bind(owner).execute::<DB>(connection).await?;
     Ok(())
 }
