@@ -24,6 +24,7 @@ use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
 
 mod attempt;
+mod batches;
 mod database;
 mod fold;
 mod lane;
@@ -36,6 +37,7 @@ mod state;
 mod topic;
 mod unit;
 
+pub(crate) use self::batches::Batches;
 pub(crate) use self::database::Database;
 pub(crate) use self::processes::Processes;
 pub(crate) use self::records::Records;
@@ -340,6 +342,13 @@ impl<U: Unit> Control for Dispatch<U> {
     }
 
     fn metadata_refused(&self, room: usize) {
-        self.state().metadata_room = room;
+        let mut state = self.state();
+        state.metadata_room = room;
+        let left_out =
+            |(partition, owned): (&TopicPartition, &Owned)| (partition.clone(), owned.tracker.commit(room).left_out);
+        let left_out: Vec<_> = state.owned.iter().map(left_out).collect();
+        for (partition, left_out) in left_out {
+            state.summary(&partition).left_out = left_out;
+        }
     }
 }

@@ -150,7 +150,7 @@ pub mod tracker;
 pub use crate::effect::Effect;
 pub use crate::error::Error;
 pub use crate::flow::Limits;
-pub use crate::handler::{Failure, Handler, Process};
+pub use crate::handler::{BatchFailure, BatchHandler, Failure, Handler, Process};
 #[cfg(feature = "kafka")]
 pub use crate::health::{Health, Probe};
 #[cfg(feature = "kafka")]

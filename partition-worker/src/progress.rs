@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`seal`](Progress::seal) | takes a partition over: afterwards no earlier owner can commit anything |
 //! | [`enter`](Progress::enter) | the fence: a handler's first statement, which also marks its record as finished |
+//! | [`enter_all`](Progress::enter_all) | the fence of many records in one transaction |
 //! | [`fold`](Progress::fold) | the owner's housekeeping: many finished offsets become one `next_offset` |
 //! | [`identify`](Progress::identify) | tells a topic from another of its name, and [`rebase`](Progress::rebase) goes on with that one |
 //!
@@ -22,6 +23,7 @@ use crate::own_transaction::OwnTransaction;
 use crate::partition::TopicPartition;
 use crate::sql::{Place, WorkerSql};
 
+mod batch;
 mod fence;
 mod fold;
 mod identity;

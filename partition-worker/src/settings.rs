@@ -84,6 +84,11 @@ impl Settings {
         })
     }
 
+    /// How many batches run at a time on this pool: few, so that they are large.
+    pub(crate) fn concurrency_of_batches<DB: Dialect>(&self, pool: &Pool<DB>) -> usize {
+        self.concurrency.unwrap_or_else(|| self.concurrency(pool).min(4))
+    }
+
     /// How much is held at most with so many handlers at a time: enough for each to have something, when partitions are resumed
     /// at half of it.
     pub(crate) fn limits(&self, concurrency: usize) -> Limits {

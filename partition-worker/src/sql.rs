@@ -44,6 +44,11 @@ pub trait WorkerSql: Dialect {
     const FENCE_ENTER: &'static str;
     /// epoch, offset → is the epoch the newest, is the record finished.
     const FENCE_WHY: &'static str;
+    /// epoch, offsets as `1,2,3`, idle time-out in ms → as many rows changed as offsets if the handler may go on. A finished
+    /// record is no row, or an error of the class `UniqueViolation`.
+    const FENCE_BATCH: &'static str;
+    /// epoch, offsets as `1,2,3` → which of them are finished, beside NULL; no row if the epoch is not the newest.
+    const FENCE_FINISHED: &'static str;
     /// Lock time-out in ms alone, before the next. `None`: the next statement bounds itself.
     const FOLD_BOUND: Option<&'static str>;
     /// epoch, `next_offset`, lock time-out in ms.
@@ -190,6 +195,8 @@ impl WorkerSql for sqlx::Postgres {
     const SEAL_ANCHOR: &'static str = include_str!("../sql/postgres/seal_anchor.sql");
     const FENCE_ENTER: &'static str = include_str!("../sql/postgres/fence_enter.sql");
     const FENCE_WHY: &'static str = include_str!("../sql/postgres/fence_why.sql");
+    const FENCE_BATCH: &'static str = include_str!("../sql/postgres/fence_batch.sql");
+    const FENCE_FINISHED: &'static str = include_str!("../sql/postgres/fence_finished.sql");
     const FOLD_BOUND: Option<&'static str> = None;
     const FOLD_RAISE: &'static str = include_str!("../sql/postgres/fold_raise.sql");
     const FOLD_FORGET: &'static str = include_str!("../sql/postgres/fold_forget.sql");
@@ -218,6 +225,8 @@ impl WorkerSql for sqlx::Sqlite {
     const SEAL_ANCHOR: &'static str = include_str!("../sql/sqlite/seal_anchor.sql");
     const FENCE_ENTER: &'static str = include_str!("../sql/sqlite/fence_enter.sql");
     const FENCE_WHY: &'static str = include_str!("../sql/sqlite/fence_why.sql");
+    const FENCE_BATCH: &'static str = include_str!("../sql/sqlite/fence_batch.sql");
+    const FENCE_FINISHED: &'static str = include_str!("../sql/sqlite/fence_finished.sql");
     const FOLD_BOUND: Option<&'static str> = None;
     const FOLD_RAISE: &'static str = include_str!("../sql/sqlite/fold_raise.sql");
     const FOLD_FORGET: &'static str = include_str!("../sql/sqlite/fold_forget.sql");

@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::{Database, Dispatch, Origin, Processes, Records, Unit};
+use crate::dispatch::{Batches, Database, Dispatch, Origin, Processes, Records, Unit};
 use crate::effect::{AtLeastOnce, InDatabase, Mode};
 use crate::error::Error;
-use crate::handler::{Handler, Process};
+use crate::handler::{BatchHandler, Handler, Process};
 use crate::health::{Probe, Source, Stage};
 use crate::polling::{self, Control, Order, Setup};
 use crate::progress::Progress;
@@ -81,6 +81,24 @@ impl<DB: WorkerSql> Worker<InDatabase<DB>> {
     pub async fn run<H: Handler<DB>>(self, handler: H, shutdown: CancellationToken) -> Result<Summary, Error> {
         let (concurrency, database) = (self.settings.concurrency(&self.mode.pool), self.database());
         self.consume(Records { database, handler }, concurrency, shutdown).await
+    }
+
+    /// As [`run`](Self::run), with many records of a partition in a transaction: one that has little to do for each of them takes
+    /// most of its time to begin and to commit.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As for [`run`](Self::run).
+    pub async fn run_batches<H: BatchHandler<DB>>(
+        self,
+        handler: H,
+        shutdown: CancellationToken,
+    ) -> Result<Summary, Error> {
+        let (concurrency, database) = (self.settings.concurrency_of_batches(&self.mode.pool), self.database());
+        let max_batch = self.settings.max_batch;
+        self.consume(Batches { database, handler, max_batch }, concurrency, shutdown).await
     }
 
     fn database(&self) -> Database<DB> {

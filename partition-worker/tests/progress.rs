@@ -24,6 +24,23 @@ leastlock_testkit::mount!(suite:
     nobody_waits_at_the_fence_for_a_start_to_be_fixed,
 );
 
+#[path = "progress/batch.rs"]
+mod batch;
+
+mod batches {
+    use super::batch as suite;
+
+    leastlock_testkit::mount!(suite:
+        a_batch_takes_effect_as_a_whole_and_is_told_what_is_finished,
+        p7_a_batch_of_an_earlier_epoch_is_fenced,
+        p7_a_batchs_fence_looks_at_the_epoch,
+        p7_double_a_batchs_fence_without_the_epoch_lets_it_in,
+        p20_a_batch_is_applied_once_beside_a_fold,
+        no_batch_is_let_in_before_the_start_is_fixed,
+        of_two_batches_with_a_record_in_common_one_is_let_in,
+    );
+}
+
 #[path = "progress/made_anew.rs"]
 mod made_anew;
 
@@ -70,6 +87,10 @@ mod open {
         p16_a_stopped_handler_holds_up_the_seal_no_longer_than_the_idle_timeout,
         p16_double_a_fence_without_an_idle_timeout_holds_it_up_for_ever,
         p20_double_a_comparison_outside_the_locked_scan_applies_it_twice,
+        p16_a_batch_stops_at_the_gate,
+        p16_a_seal_does_not_end_before_an_open_batch_does,
+        p16_double_a_batch_without_the_share_lock_lets_a_zombie_through,
+        p20_double_a_batch_compared_outside_the_locked_scan_is_applied_twice,
     );
 }
 

@@ -93,4 +93,7 @@ pub(crate) enum Disturbance {
     /// The database.
     #[error("the database: {0:?}")]
     Database(ErrorClass),
+    /// The fence, though it had no reason.
+    #[error("the fence lets nobody in, and nothing is in the way")]
+    Fence,
 }

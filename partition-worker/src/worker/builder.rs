@@ -42,9 +42,17 @@ impl<M: Mode> Builder<M> {
     }
 
     /// How many handlers run at a time, in all partitions together. Each takes a connection, and folds and seals take
-    /// two more. Default: 16, or two fewer than the pool has connections; 1 on SQLite, which has one writer at a time.
+    /// two more. Default: 16, or two fewer than the pool has connections; 1 on SQLite, which has one writer at a time; 4 at the
+    /// most for batches, which grow while the ones before are being committed.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.settings.concurrency = Some(handlers);
+        self
+    }
+
+    /// How many records a batch has at most, with [`run_batches`](Worker::run_batches). It has fewer if fewer are there: nothing is
+    /// waited for. Default: 100.
+    pub fn max_batch(mut self, records: usize) -> Self {
+        self.settings.max_batch = records;
         self
     }
 

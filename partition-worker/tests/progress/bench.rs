@@ -47,13 +47,28 @@ pub(crate) async fn sealed<DB: Tested>(progress: &Progress<DB>, start: i64) -> S
     sealed
 }
 
-/// What lets a handler in: the fence, or a double of it.
+/// What lets a handler in: the fence of one record or of many, or a double of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fence(pub(crate) &'static str);
+pub(crate) struct Fence {
+    sql: &'static str,
+    takes_many: bool,
+}
 
 impl Fence {
+    pub(crate) const fn one(sql: &'static str) -> Self {
+        Self { sql, takes_many: false }
+    }
+
+    pub(crate) const fn many(sql: &'static str) -> Self {
+        Self { sql, takes_many: true }
+    }
+
     pub(crate) fn real<DB: WorkerSql>() -> Self {
-        Self(DB::FENCE_ENTER)
+        Self::one(DB::FENCE_ENTER)
+    }
+
+    pub(crate) fn batch<DB: WorkerSql>() -> Self {
+        Self::many(DB::FENCE_BATCH)
     }
 
     /// Whether the handler may go on.
@@ -68,9 +83,10 @@ impl Fence {
         offset: i64,
         idle_ms: i64,
     ) -> bool {
-        let enter = Statement::new(self.0).bind(GROUP).bind("stock-moves").bind(0_i64);
-        let enter = enter.bind(epoch.get()).bind(offset).bind(idle_ms);
-        match enter.execute::<DB>(tx).await {
+        let enter = Statement::new(self.sql).bind(GROUP).bind("stock-moves").bind(0_i64).bind(epoch.get());
+        let listed = offset.to_string();
+        let enter = if self.takes_many { enter.bind(&*listed) } else { enter.bind(offset) };
+        match enter.bind(idle_ms).execute::<DB>(tx).await {
             Err(error) if classify::<DB>(&error) == ErrorClass::UniqueViolation => false,
             entered => entered.expect("the fence answers") == 1,
         }

@@ -198,7 +198,7 @@ pub(crate) fn stopped_handler_child<DB: Tested>(name: &str) {
         let pool = DB::connect(&env("URL")).await;
         if env("DOUBLE") == "yes" {
             // What ends the others' wait is not there: on PostgreSQL the fence sets it, on MariaDB `begin`.
-            let fence = Fence(sql::<DB>(doubles::WITHOUT_IDLE_TIMEOUT, DB::FENCE_ENTER));
+            let fence = Fence::one(sql::<DB>(doubles::WITHOUT_IDLE_TIMEOUT, DB::FENCE_ENTER));
             let mut tx = opened(&pool, fence, Epoch::new(1), 10).await;
             wait_and_write::<DB>(&mut tx).await;
             return;
@@ -265,11 +265,31 @@ pub(crate) async fn p16_double_a_fence_without_an_idle_timeout_holds_it_up_for_e
 
 #[cfg(feature = "postgres")]
 pub(crate) async fn p20_double_a_key_share_lock_applies_it_twice(database: TestDatabase<sqlx::Postgres>) {
-    assert_eq!(effects_beside_a_fold(database, Fence(doubles::KEY_SHARE)).await, 2);
+    assert_eq!(effects_beside_a_fold(database, Fence::one(doubles::KEY_SHARE)).await, 2);
 }
 
 pub(crate) async fn p20_double_a_comparison_outside_the_locked_scan_applies_it_twice<DB: Tested>(
     database: TestDatabase<DB>,
 ) {
     assert_eq!(effects_beside_a_fold(database, doubles::compared_outside::<DB>()).await, 2);
+}
+
+pub(crate) async fn p16_a_batch_stops_at_the_gate<DB: Tested>(database: TestDatabase<DB>) {
+    assert!(!lets_a_newcomer_in(database, Fence::batch::<DB>()).await);
+}
+
+pub(crate) async fn p16_a_seal_does_not_end_before_an_open_batch_does<DB: Tested>(database: TestDatabase<DB>) {
+    assert!(!commits_after_the_seal(database, Fence::batch::<DB>()).await);
+}
+
+pub(crate) async fn p16_double_a_batch_without_the_share_lock_lets_a_zombie_through<DB: Tested>(
+    database: TestDatabase<DB>,
+) {
+    assert!(commits_after_the_seal(database, doubles::batch_without_share_lock::<DB>()).await);
+}
+
+pub(crate) async fn p20_double_a_batch_compared_outside_the_locked_scan_is_applied_twice<DB: Tested>(
+    database: TestDatabase<DB>,
+) {
+    assert_eq!(effects_beside_a_fold(database, doubles::batch_compared_outside::<DB>()).await, 2);
 }

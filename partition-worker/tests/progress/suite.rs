@@ -52,7 +52,7 @@ pub(crate) async fn p5_double_a_watermark_alone_redoes_what_is_finished<DB: Test
     assert_eq!(redone, [11, 12, 13], "12 and 13 would be handled twice");
 }
 
-async fn lets_an_earlier_epoch_in<DB: Tested>(database: TestDatabase<DB>, fence: Fence) -> bool {
+pub(crate) async fn lets_an_earlier_epoch_in<DB: Tested>(database: TestDatabase<DB>, fence: Fence) -> bool {
     let database = prepared(database).await;
     let earlier = sealed(&owner(&database, "first"), 10).await.epoch;
     let later = sealed(&owner(&database, "second"), 10).await.epoch;
