@@ -1,6 +1,6 @@
 //! From delivered records to running handlers: the state that the polling thread and the handlers share.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -20,6 +20,7 @@ use crate::polling::{Control, Order, Start};
 use crate::record::Record;
 use crate::runs::{Commit, Runs};
 use crate::settings::Settings;
+use crate::stall::Watch;
 use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
 
@@ -31,6 +32,7 @@ mod fold;
 mod give_up;
 mod lane;
 mod memory;
+mod oversight;
 mod processes;
 mod records;
 mod release;
@@ -65,6 +67,7 @@ pub(crate) struct Dispatch<U> {
     threads: usize,
     orders: Sender<Order>,
     state: Mutex<State>,
+    watch: Mutex<Watch>,
     changed: Notify,
     /// Handlers pass it together; one alone that may bring the process down.
     alone: RwLock<()>,
@@ -86,6 +89,8 @@ struct State {
     /// How much metadata goes with a commit, in bytes.
     metadata_room: usize,
     draining: bool,
+    /// Partitions whose handlers had not finished when the drain was over.
+    undrained: BTreeSet<TopicPartition>,
     failure: Option<Error>,
 }
 
@@ -168,6 +173,7 @@ impl<U: Unit> Dispatch<U> {
             threads,
             orders,
             state,
+            watch: Mutex::default(),
             changed,
             alone: RwLock::default(),
             stop,
@@ -201,6 +207,13 @@ impl<U: Unit> Dispatch<U> {
         self.state().drain();
     }
 
+    /// Notes which partitions' handlers have not finished by themselves.
+    pub(crate) fn note_undrained(&self) {
+        let mut state = self.state();
+        let running = |partition: &&TopicPartition| !state.lanes.is_quiet(partition);
+        state.undrained = state.partitions.keys().filter(running).cloned().collect();
+    }
+
     /// Ends the handlers that run; their transactions roll back.
     pub(crate) fn cancel(&self) {
         self.stop.cancel();
@@ -213,9 +226,14 @@ impl<U: Unit> Dispatch<U> {
         for partition in owned {
             state.note_position(&partition);
         }
+        let mut summary = Summary { partitions: state.partitions.clone(), drained };
+        for (partition, of) in &mut summary.partitions {
+            of.drained = !state.undrained.contains(partition);
+            tracing::info!(%partition, ?of, "the end of a worker's partition");
+        }
         match state.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok(Summary { partitions: state.partitions.clone(), drained }),
+            None => Ok(summary),
         }
     }
 
@@ -244,6 +262,10 @@ impl<U: Unit> Dispatch<U> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells the polling thread; if it has ended there is nothing left to tell.
     fn order(&self, order: Order) {
         let _ = self.orders.send(order);
@@ -270,7 +292,7 @@ impl<U: Unit> Control for Dispatch<U> {
         let mut state = self.state();
         state.sealing.remove(partition);
         state.flow.assigned(partition);
-        state.summary(partition);
+        state.summary(partition).taken_over += 1;
         let suspicion = Suspicion::new(&start.failures);
         let owned = Owned {
             tracker: CommitTracker::new(start.epoch, start.offset),
@@ -289,21 +311,6 @@ impl<U: Unit> Control for Dispatch<U> {
         state.owned.insert(partition.clone(), owned);
     }
 
-    fn quiesce(&self, partitions: &[TopicPartition]) {
-        let mut state = self.state();
-        for partition in partitions {
-            if let Some(owned) = state.owned.get_mut(partition) {
-                owned.leaving = true;
-            }
-            state.forget_waiting(partition);
-        }
-    }
-
-    fn is_quiet(&self, partitions: &[TopicPartition]) -> bool {
-        let state = self.state();
-        partitions.iter().all(|partition| state.lanes.is_quiet(partition))
-    }
-
     fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, Commit)> {
         let mut state = self.state();
         let mut commits = Vec::new();
@@ -313,6 +320,8 @@ impl<U: Unit> Control for Dispatch<U> {
             }
             if let Some(owned) = state.disown(partition) {
                 commits.push((partition.clone(), owned.tracker.commit(state.metadata_room)));
+                let summary = state.partitions.entry(partition.clone()).or_default();
+                *(if lost { &mut summary.lost } else { &mut summary.given_back }) += 1;
                 self.note_end(partition.clone(), &owned);
                 // Without a database nothing but this keeps it from running beside the next owner's.
                 if lost || U::COMMIT_DECIDES {
@@ -363,6 +372,13 @@ impl<U: Unit> Control for Dispatch<U> {
     }
 
     fn metadata_refused(&self, room: usize) {
-        self.state().metadata_room = room;
+        let mut state = self.state();
+        state.metadata_room = room;
+        let left_out =
+            |(partition, owned): (&TopicPartition, &Owned)| (partition.clone(), owned.tracker.commit(room).left_out);
+        let left_out: Vec<_> = state.owned.iter().map(left_out).collect();
+        for (partition, left_out) in left_out {
+            state.summary(&partition).left_out = left_out;
+        }
     }
 }

@@ -131,6 +131,26 @@ pub enum Error {
         #[source]
         source: rdkafka::error::KafkaError,
     },
+    /// A handler ran for longer than [`stall_after`](crate::Builder::stall_after), and
+    /// [`OnStall::LeaveGroup`](crate::OnStall::LeaveGroup) is set: the worker has left the group.
+    #[cfg(feature = "kafka")]
+    #[error("the handler of {partition} at offset {offset} has run for {running_for:?}; the worker left the group")]
+    Stalled {
+        /// The partition of its record.
+        partition: TopicPartition,
+        /// The offset of its record.
+        offset: i64,
+        /// For how long it had run.
+        running_for: std::time::Duration,
+    },
+    /// Another member has joined the group under this worker's `group.instance.id`, so this one is no member any more.
+    #[cfg(feature = "kafka")]
+    #[error("another member has joined with the same group.instance.id; give each worker its own")]
+    FencedInstance {
+        /// What the Kafka client said.
+        #[source]
+        source: rdkafka::error::KafkaError,
+    },
     /// The Kafka client refused or gave up.
     #[cfg(feature = "kafka")]
     #[error("the Kafka client failed while {operation}")]
@@ -154,7 +174,7 @@ impl Error {
             Self::HandlerFailed { .. } => true,
             Self::Database { source, .. } | Self::Parked { source, .. } => classify::<DB>(source).is_retryable(),
             #[cfg(feature = "kafka")]
-            Self::Kafka { .. } => true,
+            Self::Kafka { .. } | Self::Stalled { .. } => true,
             _ => false,
         }
     }

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::flow::Limits;
 use crate::on_failure::{Cause, OnFailure};
 use crate::ordering::{NullKeys, Ordering};
+use crate::stall::OnStall;
 
 /// Records that may come between two looks at the limits.
 const BURST: u64 = 128;
@@ -38,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) look_every: Duration,
     pub(crate) revoke_timeout: Duration,
     pub(crate) commit_metadata: usize,
+    pub(crate) stall_after: Duration,
+    pub(crate) on_stall: OnStall,
 }
 
 impl Default for Settings {
@@ -63,6 +66,8 @@ impl Default for Settings {
             look_every: Duration::from_secs(5),
             revoke_timeout: Duration::from_secs(3),
             commit_metadata: 4_096,
+            stall_after: Duration::from_mins(1),
+            on_stall: OnStall::Report,
         }
     }
 }
@@ -158,6 +163,7 @@ impl Settings {
         range(all.iter().all(|limit| *limit >= 1), "limits", "must each be at least 1")?;
         range((1..=10_000).contains(&self.max_batch), "max_batch", "must be from 1 to 10,000")?;
         range(!self.drain_timeout.is_zero(), "drain_timeout", "must not be zero")?;
+        range(!self.stall_after.is_zero(), "stall_after", "must not be zero")?;
         range(!self.commit_every.is_zero(), "commit_every", "must not be zero")?;
         range(
             !self.revoke_timeout.is_zero() && self.revoke_timeout <= Duration::from_mins(1),
@@ -187,6 +193,9 @@ const FORCED: [(&str, &str, &str); 2] = [
     ("enable.auto.offset.store", "false", "commits what is finished, not what was delivered"),
 ];
 
+/// What lags are read from; whoever has set it keeps it.
+const STATISTICS: &str = "statistics.interval.ms";
+
 /// The client's settings as the worker runs it, the group, and where it starts.
 pub(crate) fn consumer_config(user: &ClientConfig) -> Result<(ClientConfig, String, Reset), Error> {
     let mut config = user.clone();
@@ -208,6 +217,9 @@ pub(crate) fn consumer_config(user: &ClientConfig) -> Result<(ClientConfig, Stri
             return Err(Error::Contradiction { setting: "auto.offset.reset", value: other.to_owned(), needs });
         }
     };
+    if user.get(STATISTICS).is_none() {
+        config.set(STATISTICS, "5000");
+    }
     // The worker always says where to start. If the log does not have that offset, it has to hear of it.
     config.set("auto.offset.reset", "error");
     Ok((config, group, reset))

@@ -50,6 +50,18 @@ pub struct PartitionSummary {
     pub left_out: u64,
     /// Attempts that ended in a handler's failure.
     pub failures: u64,
+    /// Attempts that were cancelled: the partition was lost, or the shutdown's drain was over.
+    pub cancelled: u64,
+    /// How often the partition was taken over by this worker.
+    pub taken_over: u32,
+    /// How often it was given back in order.
+    pub given_back: u32,
+    /// How often it was lost.
+    pub lost: u32,
+    /// How often another worker had sealed it while Kafka still left it to this one.
+    pub fenced: u32,
+    /// Whether every handler of it that ran when the shutdown began has finished by itself.
+    pub drained: bool,
     /// The offset below which everything is finished, as it stood when the worker last owned the partition.
     pub watermark: Option<i64>,
     /// Records delivered and not finished when the worker last owned the partition. They will be delivered again.

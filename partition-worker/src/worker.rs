@@ -14,6 +14,7 @@ use crate::dispatch::{Batches, Database, Dispatch, Origin, Processes, Records, U
 use crate::effect::{AtLeastOnce, InDatabase, Mode};
 use crate::error::Error;
 use crate::handler::{BatchHandler, Handler, Process};
+use crate::health::{Probe, Source, Stage};
 use crate::parked::Parking;
 use crate::poison::Suspects;
 use crate::polling::{self, Control, Order, Setup};
@@ -48,6 +49,7 @@ pub struct Worker<M: Mode> {
     topics: Vec<String>,
     mode: M,
     settings: Settings,
+    probe: Probe,
 }
 
 impl<M: Mode> Worker<M> {
@@ -59,6 +61,12 @@ impl<M: Mode> Worker<M> {
     /// the database says it, and an offset that the log does not have stops the worker.
     pub fn builder(kafka: ClientConfig) -> Builder<M> {
         Builder::new(kafka)
+    }
+
+    /// What looks at this worker from outside, while it runs: for a readiness probe, and for its lag.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        self.probe.clone()
     }
 }
 
@@ -146,10 +154,20 @@ impl<M: Mode> Worker<M> {
     ) -> Result<Summary, Error> {
         let (orders, receiver) = mpsc::channel();
         let Settings { drain_timeout, fold_every, commit_every, rejoin_after, .. } = self.settings;
-        let dead_letters = DeadLetters::new(self.kafka.clone(), self.group);
-        let revoke_timeout = U::COMMIT_DECIDES.then_some(self.settings.revoke_timeout);
-        let setup = Setup { kafka: self.kafka, topics: self.topics, commit_every, rejoin_after, revoke_timeout };
+        let (probe, kafka) = (self.probe, self.kafka.clone());
+        let setup = Setup {
+            kafka: self.kafka,
+            topics: self.topics,
+            commit_every,
+            rejoin_after,
+            revoke_timeout: U::COMMIT_DECIDES.then_some(self.settings.revoke_timeout),
+            probe: probe.clone(),
+        };
+        let dead_letters = DeadLetters::new(kafka, self.group);
         let dispatch = Dispatch::new(unit, dead_letters, concurrency, self.settings, orders.clone());
+        let source: Arc<dyn Source> = Arc::clone(&dispatch) as _;
+        probe.watch(Arc::downgrade(&source));
+        let _probed = EndOnDrop(&probe);
         let mut ended = polling::start(setup, Arc::clone(&dispatch) as Arc<dyn Control>, receiver)?;
         let abandoned = CloseOnDrop { dispatch: &dispatch, orders: &orders };
 
@@ -170,8 +188,13 @@ impl<M: Mode> Worker<M> {
         };
 
         dispatch.drain();
+        probe.reached(Stage::Draining);
         let _ = orders.send(Order::Drain);
-        let drained = timeout(drain_timeout, dispatch.idle()).await.is_ok();
+        // Of a stalled handler it is known by now that it does not end, and the others have had the revocation's drain.
+        let patience =
+            if matches!(early, Some(Ok(Err(Error::Stalled { .. })))) { Duration::ZERO } else { drain_timeout };
+        let drained = timeout(patience, dispatch.idle()).await.is_ok();
+        dispatch.note_undrained();
         dispatch.cancel();
         if timeout(CANCEL_PATIENCE, dispatch.idle()).await.is_err() {
             tracing::warn!(
@@ -205,6 +228,15 @@ fn note_end<U: Unit>(dispatch: &Dispatch<U>, end: Option<Ended>) {
         Some(Ok(Err(error))) => dispatch.fail(error),
         Some(Err(_)) => dispatch.fail(Error::PollingThreadEnded),
         None => tracing::warn!("leaving the group takes long; it goes on in the background"),
+    }
+}
+
+/// Has the probe say that the worker has ended, however its future ends.
+struct EndOnDrop<'a>(&'a Probe);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.ended();
     }
 }
 

@@ -38,6 +38,10 @@ mod mock {
         a_cooperative_rebalance_loses_nothing,
         double_giving_back_at_once_processes_twice,
         a_skipped_record_is_finished_and_its_key_goes_on,
+        an_ordered_partition_is_processed_one_record_after_the_other,
+        unordered_records_of_a_key_are_processed_at_the_same_time,
+        double_records_of_a_key_wait_for_each_other,
+        records_without_a_key_are_in_order_or_not_as_it_is_set,
     );
     on!(mock, failures:
         a_dead_letter_leaves_its_key_and_names_its_origin,
@@ -59,6 +63,10 @@ mod kafka {
         a_rebalance_of_the_consumer_protocol_processes_nothing_twice,
         double_giving_back_at_once_processes_twice,
         a_skipped_record_is_finished_and_its_key_goes_on,
+        an_ordered_partition_is_processed_one_record_after_the_other,
+        unordered_records_of_a_key_are_processed_at_the_same_time,
+        double_records_of_a_key_wait_for_each_other,
+        records_without_a_key_are_in_order_or_not_as_it_is_set,
         metadata_that_the_broker_refuses_is_cut_and_the_offset_committed,
     );
     on!(real, failures:

@@ -45,7 +45,7 @@ impl<U: Unit> Dispatch<U> {
 
     /// An attempt counts as busy until it has to wait for the first time; answers whether it had to.
     async fn attempt_busily(&self, hand: &mut [Job]) -> (Outcome, bool) {
-        let mut attempt = std::pin::pin!(self.attempt(hand));
+        let mut attempt = std::pin::pin!(self.measured(hand));
         let mut waited = false;
         let outcome = std::future::poll_fn(|context| {
             let polled = attempt.as_mut().poll(context);
@@ -60,6 +60,17 @@ impl<U: Unit> Dispatch<U> {
         (outcome.await, waited)
     }
 
+    /// An attempt that is watched and measured.
+    async fn measured(&self, hand: &mut [Job]) -> Outcome {
+        let _watched = self.watched(hand);
+        #[cfg(feature = "metrics")]
+        let began = std::time::Instant::now();
+        let outcome = self.attempt(hand).await;
+        #[cfg(feature = "metrics")]
+        crate::metrics::record::attempt(outcome.word(), began.elapsed());
+        outcome
+    }
+
     /// Notes how an attempt ended, and leaves in `hand` the next piece of work for this task.
     fn settle(&self, hand: &mut Vec<Job>, outcome: Outcome, waited: bool) {
         let mut state = self.state();
@@ -67,7 +78,8 @@ impl<U: Unit> Dispatch<U> {
         match outcome {
             Outcome::Done => hand.drain(..).for_each(|job| self.finished(&mut state, &job)),
             Outcome::Fenced => hand.drain(..).for_each(|job| self.fenced(&mut state, &job)),
-            Outcome::Cancelled | Outcome::NotParked => hand.drain(..).for_each(|job| state.release(&job)),
+            Outcome::Cancelled => hand.drain(..).for_each(|job| state.cancelled(&job)),
+            Outcome::NotParked => hand.drain(..).for_each(|job| state.release(&job)),
             Outcome::Later => {
                 for job in hand.drain(..) {
                     let lane = job.lane.clone();
@@ -125,6 +137,12 @@ impl<U: Unit> Dispatch<U> {
         let summary = state.summary(partition);
         // After a lost reply it is this worker's own commit that the fence has found.
         let before = job.found_done && !job.commit_unknown;
+        #[cfg(feature = "metrics")]
+        crate::metrics::record::records(match &job.course {
+            _ if before => "already_done",
+            Course::Handle => "processed",
+            Course::GiveUp(_) | Course::Follow { .. } | Course::Drain(_) => "given_up",
+        });
         *match &job.course {
             _ if before => &mut summary.already_done,
             Course::Handle => &mut summary.processed,
@@ -147,6 +165,9 @@ impl<U: Unit> Dispatch<U> {
         if state.owns(partition, epoch) {
             tracing::warn!(%partition, %epoch, "another worker has taken this partition over; it is stopped here");
             state.disown(partition);
+            state.partitions.entry(partition.clone()).or_default().fenced += 1;
+            #[cfg(feature = "metrics")]
+            crate::metrics::record::rebalanced("fenced", 1);
             self.order(Order::Fenced(partition.clone()));
         }
         state.release(job);
@@ -220,6 +241,11 @@ impl<U: Unit> Dispatch<U> {
 }
 
 impl State {
+    fn cancelled(&mut self, job: &Job) {
+        self.partitions.entry(job.record.source().clone()).or_default().cancelled += 1;
+        self.release(job);
+    }
+
     /// The job is over, whatever became of it.
     fn release(&mut self, job: &Job) {
         if let Course::Drain(draining) = &job.course {

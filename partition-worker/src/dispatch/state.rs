@@ -1,6 +1,6 @@
 //! What is known of the partitions and their records, changed under one lock and never across an await.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Course, Job, Owned, State, Tenure};
@@ -25,6 +25,7 @@ impl State {
             partitions: BTreeMap::new(),
             metadata_room,
             draining: false,
+            undrained: BTreeSet::new(),
             failure: None,
         }
     }
@@ -47,6 +48,8 @@ impl State {
             let epoch = owned.tracker.epoch();
             let _ = self.count_finished(&partition, epoch, offset);
             self.summary(&partition).already_done += 1;
+            #[cfg(feature = "metrics")]
+            crate::metrics::record::records("already_done");
             return;
         }
         self.flow.taken(&partition, record.weight());

@@ -84,6 +84,20 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
+    /// The word for it in a metric.
+    #[cfg(feature = "metrics")]
+    pub(super) const fn word(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Fenced => "fenced",
+            Self::Cancelled => "cancelled",
+            Self::Failed { .. } => "failed",
+            Self::Disturbed(_) => "disturbed",
+            Self::NotParked | Self::Later => "put off",
+            Self::Broken(_) => "broken",
+        }
+    }
+
     pub(crate) fn failed(failure: impl Into<Failure>) -> Self {
         Self::Failed { failure: failure.into(), at: None }
     }

@@ -10,9 +10,11 @@ use super::Worker;
 use crate::effect::{Effect, Mode};
 use crate::error::Error;
 use crate::flow::Limits;
+use crate::health::Probe;
 use crate::on_failure::OnFailure;
 use crate::ordering::{NullKeys, Ordering};
 use crate::settings::{Settings, consumer_config};
+use crate::stall::OnStall;
 
 /// Describes a [`Worker`].
 #[derive(Debug)]
@@ -134,6 +136,21 @@ impl<M: Mode> Builder<M> {
         self
     }
 
+    /// How long a handler may run, one attempt of it, before it counts as stalled: it is reported in the log, in the worker's
+    /// [health](crate::Probe::health) and in the metrics, and [`on_stall`](Self::on_stall) applies. Handlers are looked at every 100 ms
+    /// by the polling thread, which none of them can block. Unlike [`handler_timeout`](Self::handler_timeout), it also finds a handler
+    /// that blocks its thread. Default: 1 min.
+    pub fn stall_after(mut self, time: Duration) -> Self {
+        self.settings.stall_after = time;
+        self
+    }
+
+    /// What becomes of a stalled handler. Default: [`OnStall::Report`].
+    pub fn on_stall(mut self, on_stall: OnStall) -> Self {
+        self.settings.on_stall = on_stall;
+        self
+    }
+
     /// How often what is finished is committed to Kafka. With a database it is a hint for lag monitors, and for a group that
     /// changes to another kind of consumer; without one it decides what is done again after a crash. Default: 5 s.
     pub fn commit_every(mut self, period: Duration) -> Self {
@@ -141,9 +158,13 @@ impl<M: Mode> Builder<M> {
         self
     }
 
-    /// How long handlers of partitions that Kafka takes back may take to finish before what is finished is committed, where there
-    /// is [no database](Effect::at_least_once); the partitions that stay stand still meanwhile. With a database it is not
-    /// used: partitions are given back at once, and the next owner's seal waits. Default: 3 s.
+    /// How long handlers that run may take to finish when Kafka takes their partition back, where there is
+    /// [no database](Effect::at_least_once). Then what is finished is committed, and the partition is given back; a handler that has
+    /// not finished by then is cancelled, and its record handled again by the next owner. All partitions of this worker stand still
+    /// for so long, also those that it keeps, since the Kafka client delivers nothing while it waits; and a classic group waits for
+    /// its slowest member. So it has to be well below the session time-out. Default: 3 s.
+    ///
+    /// With a database it is not used: partitions are given back at once, and the next owner's seal waits for handlers that are open.
     pub fn revoke_timeout(mut self, timeout: Duration) -> Self {
         self.settings.revoke_timeout = timeout;
         self
@@ -195,6 +216,7 @@ impl<M: Mode> Builder<M> {
         let mode = effect.mode;
         settings.check_topics(&topics)?;
         settings.policies().try_for_each(|policy| mode.check(policy))?;
-        Ok(Worker { kafka, group, reset, topics, mode, settings })
+        let probe = Probe::new(settings.stall_after);
+        Ok(Worker { kafka, group, reset, topics, mode, settings, probe })
     }
 }
