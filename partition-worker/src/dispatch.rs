@@ -1,10 +1,9 @@
 //! From delivered records to running handlers: the state that the polling thread and the handlers share.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use rdkafka::ClientConfig;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
@@ -12,31 +11,39 @@ use tokio_util::sync::CancellationToken;
 use crate::assignment::Batch;
 use crate::error::Error;
 use crate::flow::{Change, Flow};
-use crate::handler::Handler;
-use crate::lanes::Lanes;
+use crate::handler::Failure;
+use crate::lanes::{LaneKey, Lanes};
 use crate::partition::{Epoch, TopicPartition};
 use crate::polling::{Control, Order, Start};
-use crate::progress::Progress;
 use crate::record::Record;
-use crate::settings::{Reset, Settings};
-use crate::sql::WorkerSql;
+use crate::runs::{Commit, Runs};
+use crate::settings::{OnFailure, Settings};
 use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
 
 mod attempt;
+mod database;
 mod fold;
 mod lane;
+mod processes;
+mod records;
 mod seal;
+mod start;
 mod state;
+mod unit;
+
+pub(crate) use self::database::Database;
+pub(crate) use self::processes::Processes;
+pub(crate) use self::records::Records;
+pub(crate) use self::start::Origin;
+pub(crate) use self::unit::Unit;
+use self::unit::{Disturbance, Outcome};
 
 /// Everything a worker does outside of its polling thread.
-pub(crate) struct Dispatch<DB: WorkerSql, H> {
+pub(crate) struct Dispatch<U> {
     this: Weak<Self>,
-    progress: Progress<DB>,
-    handler: H,
+    unit: U,
     settings: Settings,
-    kafka: ClientConfig,
-    reset: Reset,
     runtime: Handle,
     orders: Sender<Order>,
     state: Mutex<State>,
@@ -52,6 +59,8 @@ struct State {
     /// Seals under way; cancelling one keeps it from fencing the next owner.
     sealing: HashMap<TopicPartition, CancellationToken>,
     partitions: BTreeMap<TopicPartition, PartitionSummary>,
+    /// How much metadata goes with a commit, in bytes.
+    metadata_room: usize,
     draining: bool,
     failure: Option<Error>,
 }
@@ -60,60 +69,60 @@ struct State {
 struct Owned {
     tracker: CommitTracker,
     /// Finished offsets that will be delivered again.
-    finished: BTreeSet<i64>,
-    cancel: CancellationToken,
-    turnstile: Turnstile,
+    finished: Runs,
+    tenure: Arc<Tenure>,
     fold: fold::Progressed,
-    /// The last watermark told to Kafka.
-    hinted: Option<i64>,
+    /// The last watermark told to Kafka, and how many records were finished then.
+    told: Option<(i64, u64)>,
+    /// Whether it is about to be given back, so that nothing of it is started.
+    leaving: bool,
 }
 
-/// Handlers of a partition pass it together, a fold alone.
-type Turnstile = Arc<RwLock<()>>;
+/// What the records of one ownership of a partition have in common.
+struct Tenure {
+    epoch: Epoch,
+    /// Ends the handlers, when the partition is lost.
+    cancel: CancellationToken,
+    /// Handlers of a partition pass it together, a fold alone.
+    turnstile: RwLock<()>,
+}
 
 /// A record on its way through a lane.
-struct Job {
+pub(crate) struct Job {
     record: Record,
-    epoch: Epoch,
-    cancel: CancellationToken,
-    turnstile: Turnstile,
+    lane: LaneKey,
+    tenure: Arc<Tenure>,
+    course: Course,
     /// Attempts that the handler failed.
     attempts: u32,
-    /// Attempts that the database failed.
+    /// Attempts that something else failed.
     disturbances: u32,
     /// Whether a commit has been sent whose reply was lost.
     commit_unknown: bool,
+    /// Whether the last attempt found the record finished before.
+    found_done: bool,
 }
 
-/// What a dispatch is made of.
-pub(crate) struct Parts<DB: WorkerSql, H> {
-    pub(crate) progress: Progress<DB>,
-    pub(crate) handler: H,
-    pub(crate) settings: Settings,
-    pub(crate) kafka: ClientConfig,
-    pub(crate) reset: Reset,
-    pub(crate) orders: Sender<Order>,
+/// What is being done about a record.
+enum Course {
+    /// The application's handler is tried.
+    Handle,
+    /// The handler has failed for good, and this is done instead, until it has succeeded.
+    GiveUp(Box<GivenUp>),
 }
 
-impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
-    pub(crate) fn new(parts: Parts<DB, H>, runtime: Handle) -> Arc<Self> {
-        let Parts { progress, handler, settings, kafka, reset, orders } = parts;
-        let lanes = Lanes::new(settings.concurrency(progress.pool()));
-        let state = Mutex::new(State::new(lanes, Flow::new(settings.limits)));
-        let (changed, stop) = (Notify::new(), CancellationToken::new());
-        Arc::new_cyclic(|this| Self {
-            this: this.clone(),
-            progress,
-            handler,
-            settings,
-            kafka,
-            reset,
-            runtime,
-            orders,
-            state,
-            changed,
-            stop,
-        })
+/// Why a record is given up, and what is done with it.
+struct GivenUp {
+    failure: Failure,
+    policy: OnFailure,
+}
+
+impl<U: Unit> Dispatch<U> {
+    pub(crate) fn new(unit: U, concurrency: usize, settings: Settings, orders: Sender<Order>) -> Arc<Self> {
+        let room = if U::COMMIT_DECIDES { settings.commit_metadata } else { 0 };
+        let state = Mutex::new(State::new(Lanes::new(concurrency), Flow::new(settings.limits), room));
+        let (changed, stop, runtime) = (Notify::new(), CancellationToken::new(), Handle::current());
+        Arc::new_cyclic(|this| Self { this: this.clone(), unit, settings, runtime, orders, state, changed, stop })
     }
 
     /// Waits for a failure after which the worker cannot go on.
@@ -180,7 +189,7 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
     }
 }
 
-impl<DB: WorkerSql, H: Handler<DB>> Control for Dispatch<DB, H> {
+impl<U: Unit> Control for Dispatch<U> {
     fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>) {
         let Some(this) = self.this.upgrade() else { return };
         let mut state = self.state();
@@ -204,58 +213,92 @@ impl<DB: WorkerSql, H: Handler<DB>> Control for Dispatch<DB, H> {
         let owned = Owned {
             tracker: CommitTracker::new(start.epoch, start.offset),
             finished: start.finished,
-            cancel: self.stop.child_token(),
-            turnstile: Turnstile::default(),
+            tenure: Arc::new(Tenure {
+                epoch: start.epoch,
+                cancel: self.stop.child_token(),
+                turnstile: RwLock::default(),
+            }),
             fold: fold::Progressed::new(start.offset),
-            hinted: None,
+            told: None,
+            leaving: false,
         };
         state.owned.insert(partition.clone(), owned);
     }
 
-    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, i64)> {
+    fn quiesce(&self, partitions: &[TopicPartition]) {
         let mut state = self.state();
-        let mut watermarks = Vec::new();
+        for partition in partitions {
+            if let Some(owned) = state.owned.get_mut(partition) {
+                owned.leaving = true;
+            }
+            state.forget_waiting(partition);
+        }
+    }
+
+    fn is_quiet(&self, partitions: &[TopicPartition]) -> bool {
+        let state = self.state();
+        partitions.iter().all(|partition| state.lanes.is_quiet(partition))
+    }
+
+    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, Commit)> {
+        let mut state = self.state();
+        let mut commits = Vec::new();
         for partition in partitions {
             if let Some(sealing) = state.sealing.remove(partition) {
                 sealing.cancel();
             }
             if let Some(owned) = state.disown(partition) {
-                watermarks.push((partition.clone(), owned.tracker.watermark()));
-                if lost {
-                    owned.cancel.cancel();
+                commits.push((partition.clone(), owned.tracker.commit(state.metadata_room)));
+                // Without a database nothing but this keeps it from running beside the next owner's.
+                if lost || U::COMMIT_DECIDES {
+                    owned.tenure.cancel.cancel();
                 }
             }
         }
-        watermarks
+        commits
     }
 
-    fn deliver(&self, record: Record) {
+    fn deliver(&self, records: &mut Vec<Record>) {
         let mut state = self.state();
-        if state.draining || !state.admit(record) {
-            return;
+        let mut may_start = false;
+        for record in records.drain(..) {
+            may_start |= !state.draining && state.admit(record);
         }
-        self.start_ready(state);
+        if may_start {
+            self.start_ready(state);
+        }
     }
 
     fn change(&self) -> Change {
         self.state().flow.change()
     }
 
-    fn hints(&self) -> Vec<(TopicPartition, i64)> {
-        let mut hints = Vec::new();
-        for (partition, owned) in &mut self.state().owned {
-            let watermark = owned.tracker.watermark();
-            if owned.hinted != Some(watermark) {
-                owned.hinted = Some(watermark);
-                hints.push((partition.clone(), watermark));
+    fn commits(&self) -> Vec<(TopicPartition, Commit)> {
+        let mut state = self.state();
+        let room = state.metadata_room;
+        let mut commits = Vec::new();
+        for (partition, owned) in &mut state.owned {
+            // What the metadata says changes with each record that finishes, the offset alone more seldom.
+            let tracker = &owned.tracker;
+            let told = (tracker.watermark(), if room > 0 { tracker.finished() } else { 0 });
+            if owned.told != Some(told) {
+                owned.told = Some(told);
+                commits.push((partition.clone(), tracker.commit(room)));
             }
         }
-        hints
+        for (partition, commit) in commits.iter().filter(|_| U::COMMIT_DECIDES) {
+            state.partitions.entry(partition.clone()).or_default().left_out = commit.left_out;
+        }
+        commits
     }
 
-    fn hint_again(&self) {
+    fn commit_again(&self) {
         for owned in self.state().owned.values_mut() {
-            owned.hinted = None;
+            owned.told = None;
         }
+    }
+
+    fn metadata_refused(&self, room: usize) {
+        self.state().metadata_room = room;
     }
 }

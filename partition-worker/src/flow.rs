@@ -13,7 +13,8 @@ pub struct Limits {
     pub records: usize,
     /// Bytes of records in all. Default: 64 MiB.
     pub bytes: usize,
-    /// Finished offsets of one partition that an unfinished record keeps from being committed. Default: 50,000.
+    /// Runs of finished offsets of one partition that unfinished records keep from being committed. However many records
+    /// are finished behind one that is not, they are one run. Default: 50,000.
     pub finished_ahead: usize,
 }
 
@@ -93,7 +94,7 @@ impl Flow {
         self.forget_unused(partition);
     }
 
-    /// How many finished offsets of a partition stand above its watermark.
+    /// How many runs of finished offsets of a partition stand above its watermark.
     pub fn finished_ahead(&mut self, partition: &TopicPartition, count: usize) {
         if let Some(usage) = self.partitions.get_mut(partition) {
             usage.finished_ahead = count;

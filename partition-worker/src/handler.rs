@@ -56,6 +56,34 @@ pub trait Handler<DB: Dialect>: Send + Sync + 'static {
     -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
+/// Processes a record where there is no database that its effect and the mark of being finished could share.
+///
+/// # Contract
+/// - The worker calls it for one record of a key at a time, in offset order; for different keys at the same time.
+/// - Each record is processed **at least once**: after a crash, a lost session, or a revocation that did not leave it enough
+///   time, it is called again for records that it has processed. So what it does must bear being done again.
+/// - When it returns an error it is called again after a pause, in its lane; a panic is treated the same. While it waits,
+///   other keys go on and the later records of its own key do not.
+/// - Its future is dropped when the partition is taken back and a short time to finish is over, when it is lost, at the end
+///   of a shutdown's drain, and after the worker's `handler_timeout` (5 min by default), which counts as a failure.
+///
+/// ```
+/// use leastlock_partition_worker::{Failure, Process, Record};
+///
+/// struct Printer;
+///
+/// impl Process for Printer {
+///     async fn process(&self, record: &Record) -> Result<(), Failure> {
+///         println!("{}", record.text()?);
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Process: Send + Sync + 'static {
+    /// Processes one record.
+    fn process(&self, record: &Record) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
 /// Why a handler failed. Made with `?` from any error.
 ///
 /// A failure is retried, except where trying again meets the same: what [`permanent`](Self::permanent) made, and a

@@ -125,6 +125,13 @@ impl<J> Lanes<J> {
         forgotten
     }
 
+    /// Whether nothing of this partition is out.
+    #[must_use]
+    pub fn is_quiet(&self, partition: &TopicPartition) -> bool {
+        let lanes = self.partitions.get(partition);
+        lanes.is_none_or(|lanes| lanes.values().all(|lane| lane.state != State::Out))
+    }
+
     /// How many pieces of work are out.
     #[must_use]
     pub const fn out(&self) -> usize {

@@ -94,6 +94,7 @@
 //! | `effect` (feature `kafka`) | where the effect goes |
 //! | [`progress`] | seal, fence and fold: the exactly-once effect in the database |
 //! | [`tracker`] | which offset may be committed; pure |
+//! | [`runs`] | finished offsets as runs, and how they travel in a commit; pure |
 //! | [`lanes`] | one record of a key at a time; pure |
 //! | [`assignment`] | the rebalance as a state machine; pure |
 //! | [`flow`] | back-pressure; pure |
@@ -121,6 +122,7 @@ pub mod lanes;
 pub mod partition;
 pub mod progress;
 pub mod record;
+pub mod runs;
 pub mod sql;
 pub mod summary;
 pub mod tracker;
@@ -129,7 +131,7 @@ pub mod tracker;
 pub use crate::effect::Effect;
 pub use crate::error::Error;
 pub use crate::flow::Limits;
-pub use crate::handler::{Failure, Handler};
+pub use crate::handler::{Failure, Handler, Process};
 pub use crate::partition::{Epoch, TopicPartition};
 pub use crate::progress::{Progress, Timeouts};
 pub use crate::record::Record;

@@ -1,6 +1,5 @@
 //! The thread that polls Kafka, and how it talks with the rest.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use crate::error::Error;
 use crate::flow::Change;
 use crate::partition::{Epoch, TopicPartition};
 use crate::record::Record;
+use crate::runs::{Commit, Runs};
 
 mod context;
 mod copy;
@@ -29,16 +29,22 @@ pub(crate) trait Control: Send + Sync {
     fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>);
     /// Records of this partition come from now on.
     fn activate(&self, partition: &TopicPartition, start: Start);
-    /// These partitions are taken away; answers the watermarks of those that were active.
-    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, i64)>;
-    /// A record has come.
-    fn deliver(&self, record: Record);
+    /// Nothing more of these partitions is started.
+    fn quiesce(&self, partitions: &[TopicPartition]);
+    /// Whether nothing of these partitions runs.
+    fn is_quiet(&self, partitions: &[TopicPartition]) -> bool;
+    /// These partitions are taken away; answers what may be committed of those that were active.
+    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, Commit)>;
+    /// Records have come; takes them all.
+    fn deliver(&self, records: &mut Vec<Record>);
     /// What has to be paused and resumed.
     fn change(&self) -> Change;
-    /// Watermarks that Kafka has not been told yet.
-    fn hints(&self) -> Vec<(TopicPartition, i64)>;
-    /// The hints that were given may not have arrived.
-    fn hint_again(&self);
+    /// What may be committed and Kafka has not been told yet.
+    fn commits(&self) -> Vec<(TopicPartition, Commit)>;
+    /// The commits that were given may not have arrived.
+    fn commit_again(&self);
+    /// The broker takes no more metadata than so many bytes.
+    fn metadata_refused(&self, room: usize);
 }
 
 /// What the polling thread is told.
@@ -59,7 +65,7 @@ pub(crate) enum Order {
 pub(crate) struct Start {
     pub(crate) epoch: Epoch,
     pub(crate) offset: i64,
-    pub(crate) finished: BTreeSet<i64>,
+    pub(crate) finished: Runs,
 }
 
 /// What the polling thread is made of.
@@ -68,6 +74,8 @@ pub(crate) struct Setup {
     pub(crate) topics: Vec<String>,
     pub(crate) commit_every: Duration,
     pub(crate) rejoin_after: Duration,
+    /// How long handlers may take to finish at a revocation; `None` where the next owner waits for them.
+    pub(crate) revoke_timeout: Option<Duration>,
 }
 
 /// Starts the thread; the answer comes when it has ended.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde::de::DeserializeOwned;
 
@@ -17,7 +18,7 @@ use crate::partition::TopicPartition;
 /// assert_eq!(moved["units"], 3);
 /// assert!(Record::new("stock-moves", 0, 43).json::<i64>().is_err());   // a tombstone has no JSON in it
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Record {
     source: TopicPartition,
     offset: i64,
@@ -25,6 +26,7 @@ pub struct Record {
     value: Option<Vec<u8>>,
     headers: Vec<(String, Option<Vec<u8>>)>,
     timestamp_ms: Option<i64>,
+    polled_at: Option<Instant>,
 }
 
 impl Record {
@@ -35,7 +37,7 @@ impl Record {
     }
 
     pub(crate) const fn at(source: TopicPartition, offset: i64) -> Self {
-        Self { source, offset, key: None, value: None, headers: Vec::new(), timestamp_ms: None }
+        Self { source, offset, key: None, value: None, headers: Vec::new(), timestamp_ms: None, polled_at: None }
     }
 
     /// The same with a key.
@@ -61,6 +63,12 @@ impl Record {
     #[must_use]
     pub fn with_timestamp_ms(self, timestamp_ms: i64) -> Self {
         Self { timestamp_ms: Some(timestamp_ms), ..self }
+    }
+
+    #[cfg(feature = "kafka")]
+    pub(crate) const fn with_polled_at(mut self, now: Instant) -> Self {
+        self.polled_at = Some(now);
+        self
     }
 
     /// The partition it came from.
@@ -117,6 +125,13 @@ impl Record {
         self.timestamp_ms
     }
 
+    /// When the worker took it from the Kafka client, which holds records back for as long as the worker's limits are reached.
+    /// `None` if it was not made by a worker. It is no part of what makes two records equal.
+    #[must_use]
+    pub const fn polled_at(&self) -> Option<Instant> {
+        self.polled_at
+    }
+
     /// The value, read as JSON.
     ///
     /// # Errors
@@ -155,6 +170,20 @@ impl Record {
         Malformed { source_partition: self.source.clone(), offset: self.offset, wrong }
     }
 }
+
+impl PartialEq for Record {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { source, offset, key, value, headers, timestamp_ms, polled_at: _ } = self;
+        *source == other.source
+            && *offset == other.offset
+            && *key == other.key
+            && *value == other.value
+            && *headers == other.headers
+            && *timestamp_ms == other.timestamp_ms
+    }
+}
+
+impl Eq for Record {}
 
 impl fmt::Debug for Record {
     /// Names the place of the record and the sizes of its parts; keys and payloads do not belong in a log.

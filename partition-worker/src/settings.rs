@@ -11,15 +11,17 @@ use crate::error::Error;
 use crate::flow::Limits;
 
 /// What happens when a handler has failed for good.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
     /// The worker stops with [`Error::HandlerFailed`], which names the record. Nothing is skipped.
     #[default]
     Stop,
+    /// The record is finished without an effect, and its key goes on.
+    Skip,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) concurrency: Option<usize>,
     pub(crate) limits: Limits,
@@ -32,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) fold_every: Duration,
     pub(crate) fold_after: usize,
     pub(crate) rejoin_after: Duration,
+    pub(crate) revoke_timeout: Duration,
+    pub(crate) commit_metadata: usize,
 }
 
 impl Default for Settings {
@@ -48,6 +52,8 @@ impl Default for Settings {
             fold_every: Duration::from_secs(2),
             fold_after: 1_000,
             rejoin_after: Duration::from_secs(45),
+            revoke_timeout: Duration::from_secs(3),
+            commit_metadata: 4_096,
         }
     }
 }
@@ -62,6 +68,11 @@ impl Settings {
             // One connection to fold with, one to seal with.
             _ => connections.saturating_sub(2).clamp(1, 16),
         })
+    }
+
+    /// How many handlers run at a time without a database.
+    pub(crate) fn concurrency_alone(&self) -> usize {
+        self.concurrency.unwrap_or(16)
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -79,6 +90,16 @@ impl Settings {
         range(all.iter().all(|limit| *limit >= 1), "limits", "must each be at least 1")?;
         range(!self.drain_timeout.is_zero(), "drain_timeout", "must not be zero")?;
         range(!self.commit_every.is_zero(), "commit_every", "must not be zero")?;
+        range(
+            !self.revoke_timeout.is_zero() && self.revoke_timeout <= Duration::from_mins(1),
+            "revoke_timeout",
+            "must be from above zero to 1 min: the whole group waits for it",
+        )?;
+        range(
+            self.commit_metadata <= 32_767,
+            "commit_metadata",
+            "must be at most 32,767 bytes, which Kafka can carry",
+        )?;
         range(!self.fold_every.is_zero(), "fold_every", "must not be zero")
     }
 }

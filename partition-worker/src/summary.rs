@@ -36,6 +36,11 @@ pub struct PartitionSummary {
     pub processed: u64,
     /// Records that it was given again and found finished.
     pub already_done: u64,
+    /// Records that were finished without an effect, since their handler had failed for good.
+    pub skipped: u64,
+    /// Finished offsets above the watermark for which the last commit's metadata had no room (without a database only). After
+    /// a crash they would have been processed again.
+    pub left_out: u64,
     /// Attempts that ended in a handler's failure.
     pub failures: u64,
     /// The offset below which everything is finished, as it stood when the worker last owned the partition.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::partition::Epoch;
+use crate::runs::{Commit, Runs};
 
 /// Tracks the records of one partition during one assignment.
 ///
@@ -36,7 +37,9 @@ pub struct CommitTracker {
     last_delivered: Option<i64>,
     unfinished: BTreeSet<i64>,
     /// Finished offsets above the watermark.
-    ahead: BTreeSet<i64>,
+    ahead: Runs,
+    /// How many were finished, ever.
+    finished: u64,
 }
 
 /// What became of a completion.
@@ -55,7 +58,7 @@ impl CommitTracker {
     /// A tracker for an assignment that starts at offset `start`.
     #[must_use]
     pub const fn new(epoch: Epoch, start: i64) -> Self {
-        Self { epoch, start, last_delivered: None, unfinished: BTreeSet::new(), ahead: BTreeSet::new() }
+        Self { epoch, start, last_delivered: None, unfinished: BTreeSet::new(), ahead: Runs::new(), finished: 0 }
     }
 
     /// Notes a delivered record; answers whether it is new. Within an assignment offsets only rise, so a lower one has been
@@ -78,8 +81,9 @@ impl CommitTracker {
         if !self.unfinished.remove(&offset) {
             return Completion::Unknown;
         }
+        self.finished += 1;
         if was_first {
-            self.ahead = self.ahead.split_off(&self.watermark());
+            self.ahead.forget_below(self.watermark());
         } else {
             self.ahead.insert(offset);
         }
@@ -108,10 +112,22 @@ impl CommitTracker {
         self.unfinished.len()
     }
 
-    /// The finished offsets above the watermark, in order.
+    /// The finished offsets above the watermark.
     #[must_use]
-    pub fn finished_ahead(&self) -> impl ExactSizeIterator<Item = i64> + '_ {
-        self.ahead.iter().copied()
+    pub const fn finished_ahead(&self) -> &Runs {
+        &self.ahead
+    }
+
+    /// How many records were finished so far: a commit of the same number says nothing new.
+    #[must_use]
+    pub const fn finished(&self) -> u64 {
+        self.finished
+    }
+
+    /// What may be committed, of this one moment, with at most `room` bytes of metadata.
+    #[must_use]
+    pub fn commit(&self, room: usize) -> Commit {
+        Commit::new(self.watermark(), &self.ahead, room)
     }
 }
 
@@ -201,7 +217,7 @@ mod tests {
                 prop_assert_eq!(tracker.unfinished(), oracle.records.iter().filter(|(_, finished)| !finished).count());
                 let watermark = oracle.watermark();
                 let ahead = oracle.records.iter().filter(|(offset, finished)| *finished && *offset > watermark);
-                prop_assert_eq!(tracker.finished_ahead().collect::<Vec<_>>(), ahead.map(|r| r.0).collect::<Vec<_>>());
+                prop_assert_eq!(tracker.finished_ahead().offsets().collect::<Vec<_>>(), ahead.map(|r| r.0).collect::<Vec<_>>());
             }
         }
     }

@@ -4,16 +4,16 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::{Dispatch, Parts};
+use crate::dispatch::{Database, Dispatch, Origin, Processes, Records, Unit};
+use crate::effect::{AtLeastOnce, InDatabase, Mode};
 use crate::error::Error;
-use crate::handler::Handler;
+use crate::handler::{Handler, Process};
 use crate::polling::{self, Control, Order, Setup};
-use crate::progress::{Progress, Timeouts};
+use crate::progress::Progress;
 use crate::settings::{Reset, Settings};
 use crate::sql::WorkerSql;
 use crate::summary::Summary;
@@ -33,27 +33,28 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 ///
 /// See the [crate's documentation](crate) for what it guarantees.
 #[derive(Debug)]
-pub struct Worker<DB: WorkerSql> {
+pub struct Worker<M: Mode> {
     kafka: ClientConfig,
     group: String,
     reset: Reset,
     topics: Vec<String>,
-    pool: sqlx::Pool<DB>,
-    timeouts: Timeouts,
+    mode: M,
     settings: Settings,
 }
 
-impl<DB: WorkerSql> Worker<DB> {
+impl<M: Mode> Worker<M> {
     /// Starts to describe a worker that consumes as `kafka` says. `bootstrap.servers` and `group.id` are needed; classic
     /// groups, eager or cooperative, and `group.protocol=consumer` all work.
     ///
     /// The worker itself sets `enable.auto.commit` and `enable.auto.offset.store` to false. `auto.offset.reset` (default here:
     /// `earliest`) says where a group starts that has neither progress in the database nor a committed offset; afterwards
     /// the database says it, and an offset that the log does not have stops the worker.
-    pub fn builder(kafka: ClientConfig) -> Builder<DB> {
+    pub fn builder(kafka: ClientConfig) -> Builder<M> {
         Builder::new(kafka)
     }
+}
 
+impl<DB: WorkerSql> Worker<InDatabase<DB>> {
     /// Consumes until `shutdown` is cancelled. Then it takes no more records, lets the handlers that run finish, up to the
     /// drain time-out, cancels those that do not, commits what is finished, and leaves the group. Records that waited are
     /// delivered again to whoever owns their partition next.
@@ -69,20 +70,56 @@ impl<DB: WorkerSql> Worker<DB> {
     /// Dropped, it cancels its handlers, whose transactions roll back, and its thread leaves the group in the background.
     /// No record is lost and none takes effect twice.
     pub async fn run<H: Handler<DB>>(self, handler: H, shutdown: CancellationToken) -> Result<Summary, Error> {
-        let (orders, receiver) = mpsc::channel();
+        let (concurrency, database) = (self.settings.concurrency(&self.mode.pool), self.database());
+        self.consume(Records { database, handler }, concurrency, shutdown).await
+    }
+
+    fn database(&self) -> Database<DB> {
         let owner = uuid::Uuid::new_v4().to_string();
-        let progress = Progress::new(self.pool, self.group, owner).with_timeouts(self.timeouts);
+        let progress = Progress::new(self.mode.pool.clone(), self.group.as_str(), owner);
+        Database {
+            progress: progress.with_timeouts(self.mode.timeouts),
+            origin: self.origin(),
+            backoff: self.settings.backoff,
+            handler_timeout: self.settings.handler_timeout,
+        }
+    }
+}
+
+impl Worker<AtLeastOnce> {
+    /// Consumes until `shutdown` is cancelled, as a worker [with a database](Worker::run) does, with the same bounds. Each record
+    /// is processed at least once.
+    ///
+    /// # Errors
+    /// [`Error::HandlerFailed`] if a handler has failed for good; the other variants if Kafka answers in a way that trying again
+    /// cannot help. The group has been left, and what was finished is committed.
+    ///
+    /// # Cancel safety
+    /// Dropped, it cancels its handlers, and its thread commits what is finished and leaves the group in the background. No record
+    /// is lost; those whose handlers were cancelled are processed again.
+    pub async fn run<H: Process>(self, handler: H, shutdown: CancellationToken) -> Result<Summary, Error> {
+        let (concurrency, handler_timeout) = (self.settings.concurrency_alone(), self.settings.handler_timeout);
+        let processes = Processes::new(handler, self.origin(), handler_timeout);
+        self.consume(processes, concurrency, shutdown).await
+    }
+}
+
+impl<M: Mode> Worker<M> {
+    fn origin(&self) -> Origin {
+        Origin::new(self.kafka.clone(), self.reset)
+    }
+
+    async fn consume<U: Unit>(
+        self,
+        unit: U,
+        concurrency: usize,
+        shutdown: CancellationToken,
+    ) -> Result<Summary, Error> {
+        let (orders, receiver) = mpsc::channel();
         let Settings { drain_timeout, fold_every, commit_every, rejoin_after, .. } = self.settings;
-        let setup = Setup { kafka: self.kafka.clone(), topics: self.topics, commit_every, rejoin_after };
-        let parts = Parts {
-            progress,
-            handler,
-            settings: self.settings,
-            kafka: self.kafka,
-            reset: self.reset,
-            orders: orders.clone(),
-        };
-        let dispatch = Dispatch::new(parts, Handle::current());
+        let revoke_timeout = U::COMMIT_DECIDES.then_some(self.settings.revoke_timeout);
+        let setup = Setup { kafka: self.kafka, topics: self.topics, commit_every, rejoin_after, revoke_timeout };
+        let dispatch = Dispatch::new(unit, concurrency, self.settings, orders.clone());
         let mut ended = polling::start(setup, Arc::clone(&dispatch) as Arc<dyn Control>, receiver)?;
         let abandoned = CloseOnDrop { dispatch: &dispatch, orders: &orders };
 
@@ -122,7 +159,7 @@ impl<DB: WorkerSql> Worker<DB> {
 
 type Ended = Result<Result<(), Error>, oneshot::error::RecvError>;
 
-fn note_end<DB: WorkerSql, H: Handler<DB>>(dispatch: &Dispatch<DB, H>, end: Option<Ended>) {
+fn note_end<U: Unit>(dispatch: &Dispatch<U>, end: Option<Ended>) {
     match end {
         Some(Ok(Ok(()))) => {}
         Some(Ok(Err(error))) => dispatch.fail(error),
@@ -132,12 +169,12 @@ fn note_end<DB: WorkerSql, H: Handler<DB>>(dispatch: &Dispatch<DB, H>, end: Opti
 }
 
 /// Ends the thread and the handlers however the worker's future ends.
-struct CloseOnDrop<'a, DB: WorkerSql, H: Handler<DB>> {
-    dispatch: &'a Dispatch<DB, H>,
+struct CloseOnDrop<'a, U: Unit> {
+    dispatch: &'a Dispatch<U>,
     orders: &'a mpsc::Sender<Order>,
 }
 
-impl<DB: WorkerSql, H: Handler<DB>> Drop for CloseOnDrop<'_, DB, H> {
+impl<U: Unit> Drop for CloseOnDrop<'_, U> {
     fn drop(&mut self) {
         self.dispatch.drain();
         self.dispatch.cancel();

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use leastlock_partition_worker::Epoch;
+use leastlock_partition_worker::runs::{Commit, Runs};
 use leastlock_partition_worker::tracker::{CommitTracker, Completion};
 
 /// What a consumer commits by.
@@ -187,4 +188,50 @@ fn p6_of_two_failing_records_the_first_holds_the_watermark() {
 fn p7_a_completion_from_an_earlier_assignment_is_ignored() {
     assert!(ignores_an_earlier_assignment::<CommitTracker>());
     assert!(!ignores_an_earlier_assignment::<WithoutEpoch>(), "the double commits what is not finished");
+}
+
+/// How a commit is built while handlers finish; answers what it marks as finished from its offset on.
+type Build = fn(&mut CommitTracker, &mut dyn FnMut(&mut CommitTracker)) -> Runs;
+
+/// Offset and map of one moment.
+fn one_snapshot(tracker: &mut CommitTracker, finish: &mut dyn FnMut(&mut CommitTracker)) -> Runs {
+    let commit = tracker.commit(4_096);
+    finish(tracker);
+    commit.finished().expect("it is read as it was written")
+}
+
+/// The offset first, and the distances of the map from the watermark of a later moment.
+fn two_moments(tracker: &mut CommitTracker, finish: &mut dyn FnMut(&mut CommitTracker)) -> Runs {
+    let offset = tracker.watermark();
+    finish(tracker);
+    let base = tracker.watermark();
+    tracker.finished_ahead().offsets().map(|finished| offset + (finished - base)).collect()
+}
+
+/// As the double, but with what the metadata repeats: the offset that it was written beside.
+fn two_moments_told_apart(tracker: &mut CommitTracker, finish: &mut dyn FnMut(&mut CommitTracker)) -> Runs {
+    let offset = tracker.watermark();
+    finish(tracker);
+    Commit { offset, ..tracker.commit(4_096) }.finished().unwrap_or_default()
+}
+
+/// Records 10 to 19, of which the odd ones above 12 are finished; while the commit is built, 10 to 12 finish.
+fn marks_what_never_finished(build: Build) -> bool {
+    let mut tracker = CommitTracker::begin(1, 10);
+    (10..20).for_each(|offset| Tracking::deliver(&mut tracker, offset));
+    [15, 17, 19].into_iter().for_each(|offset| Tracking::finish(&mut tracker, 1, offset));
+    let mut finish = |tracker: &mut CommitTracker| {
+        for offset in [10, 11, 12] {
+            Tracking::finish(tracker, 1, offset);
+        }
+    };
+    let marked = build(&mut tracker, &mut finish);
+    marked.offsets().any(|offset| ![10, 11, 12, 15, 17, 19].contains(&offset))
+}
+
+#[test]
+fn p17_a_commit_is_of_one_moment() {
+    assert!(!marks_what_never_finished(one_snapshot));
+    assert!(marks_what_never_finished(two_moments), "the double loses records");
+    assert!(!marks_what_never_finished(two_moments_told_apart), "a map beside another offset is not believed");
 }

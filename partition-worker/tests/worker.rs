@@ -26,6 +26,7 @@ leastlock_testkit::mount!(suite:
     p6_two_failing_handlers_keep_the_watermark_at_the_first,
     a_handler_that_never_ends_is_cancelled_and_counts_as_failed,
     a_failing_handler_is_tried_again_in_its_lane_while_others_go_on,
+    a_skipped_record_is_finished_without_an_effect_and_its_key_goes_on,
     p15_a_shutdown_lets_running_handlers_finish,
     p18_a_worker_with_nothing_to_do_closes_without_an_error,
     a_partition_that_a_stranger_has_sealed_is_taken_again,

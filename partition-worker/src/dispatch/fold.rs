@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Dispatch, Owned, Turnstile};
-use crate::handler::Handler;
-use crate::partition::{Epoch, TopicPartition};
+use super::{Dispatch, Owned, Tenure, Unit};
+use crate::partition::TopicPartition;
 use crate::progress::Fold;
-use crate::sql::WorkerSql;
 
 /// The longest that a fold waits for the first time, in which handlers that start wait too; it doubles each time it is not
 /// enough, so that a partition whose handlers never pause is folded all the same.
@@ -25,9 +23,8 @@ pub(super) struct Progressed {
 /// A fold to be done.
 struct Task {
     partition: TopicPartition,
-    epoch: Epoch,
+    tenure: Arc<Tenure>,
     watermark: i64,
-    turnstile: Turnstile,
     patience: Duration,
 }
 
@@ -49,7 +46,7 @@ impl Progressed {
     }
 }
 
-impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
+impl<U: Unit> Dispatch<U> {
     /// Folds what can be folded, and waits for no answer.
     pub(crate) fn start_folds(&self) {
         for (partition, owned) in &mut self.state().owned {
@@ -75,28 +72,21 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
     }
 
     async fn fold(self: Arc<Self>, task: Task) {
-        let Task { partition, epoch, watermark, turnstile, patience } = task;
-        let folded = self.folded(&partition, epoch, watermark, &turnstile, patience).await;
-        self.note_fold(&partition, epoch, watermark, folded);
+        let folded = self.folded(&task).await;
+        self.note_fold(&task, folded);
         self.changed.notify_waiters();
     }
 
-    async fn folded(
-        &self,
-        partition: &TopicPartition,
-        epoch: Epoch,
-        watermark: i64,
-        turnstile: &Turnstile,
-        patience: Duration,
-    ) -> Result<Fold, sqlx::Error> {
-        match tokio::time::timeout(patience, turnstile.write()).await {
+    async fn folded(&self, task: &Task) -> Result<Fold, sqlx::Error> {
+        match tokio::time::timeout(task.patience, task.tenure.turnstile.write()).await {
             Err(_) => Ok(Fold::InTheWay),
             // The handlers are held back for as long as this takes: `Timeouts::request` at the most.
-            Ok(_alone) => self.progress.fold(partition, epoch, watermark).await,
+            Ok(_alone) => self.unit.put_by(&task.partition, task.tenure.epoch, task.watermark).await,
         }
     }
 
-    fn note_fold(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64, folded: Result<Fold, sqlx::Error>) {
+    fn note_fold(&self, task: &Task, folded: Result<Fold, sqlx::Error>) {
+        let (partition, epoch) = (&task.partition, task.tenure.epoch);
         let mut state = self.state();
         let Some(owned) = state.owned.get_mut(partition).filter(|owned| owned.tracker.epoch() == epoch) else {
             return;
@@ -104,7 +94,7 @@ impl<DB: WorkerSql, H: Handler<DB>> Dispatch<DB, H> {
         owned.fold.running = false;
         match folded {
             Ok(Fold::Folded { .. } | Fold::Unchanged) => {
-                owned.fold.folded = watermark;
+                owned.fold.folded = task.watermark;
                 owned.fold.in_vain = 0;
             }
             Ok(Fold::InTheWay) => owned.fold.in_vain = owned.fold.in_vain.saturating_add(1),
@@ -125,9 +115,8 @@ impl Task {
         owned.fold.finished = 0;
         Some(Self {
             partition: partition.clone(),
-            epoch: owned.tracker.epoch(),
+            tenure: Arc::clone(&owned.tenure),
             watermark,
-            turnstile: Arc::clone(&owned.turnstile),
             patience: owned.fold.patience(),
         })
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{Job, Owned, State};
+use super::{Course, Job, Owned, State, Tenure};
 use crate::flow::Flow;
 use crate::lanes::{LaneKey, Lanes};
 use crate::partition::{Epoch, TopicPartition};
@@ -11,13 +11,14 @@ use crate::record::Record;
 use crate::tracker::Completion;
 
 impl State {
-    pub(super) fn new(lanes: Lanes<Job>, flow: Flow) -> Self {
+    pub(super) fn new(lanes: Lanes<Job>, flow: Flow, metadata_room: usize) -> Self {
         Self {
             lanes,
             flow,
             owned: HashMap::new(),
             sealing: HashMap::new(),
             partitions: BTreeMap::new(),
+            metadata_room,
             draining: false,
             failure: None,
         }
@@ -30,28 +31,22 @@ impl State {
             tracing::debug!(%partition, offset, "a record of a partition that is not owned is dropped");
             return false;
         };
+        if owned.leaving {
+            return false;
+        }
         if !owned.tracker.deliver(offset) {
             tracing::debug!(%partition, offset, "a record that was delivered before is dropped");
             return false;
         }
-        if owned.finished.remove(&offset) {
+        if owned.finished.contains(offset) {
             let epoch = owned.tracker.epoch();
             let _ = self.count_finished(&partition, epoch, offset);
             self.partitions.entry(partition).or_default().already_done += 1;
             return false;
         }
-        let key = LaneKey { partition: partition.clone(), key: record.shared_key() };
         self.flow.taken(&partition, record.weight());
-        let job = Job {
-            record,
-            epoch: owned.tracker.epoch(),
-            cancel: owned.cancel.clone(),
-            turnstile: Arc::clone(&owned.turnstile),
-            attempts: 0,
-            disturbances: 0,
-            commit_unknown: false,
-        };
-        self.lanes.push(key, job);
+        let job = Job::new(record, Arc::clone(&owned.tenure));
+        self.lanes.push(job.lane.clone(), job);
         true
     }
 
@@ -97,11 +92,33 @@ impl State {
             return None;
         }
         owned.fold.finished();
-        self.flow.finished_ahead(partition, owned.tracker.finished_ahead().len());
+        self.flow.finished_ahead(partition, owned.tracker.finished_ahead().runs());
         Some(owned)
     }
 
     pub(super) fn owns(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
         self.owned.get(partition).is_some_and(|owned| owned.tracker.epoch() == epoch)
+    }
+
+    /// Whether a record of this ownership may be tried again.
+    pub(super) fn may_retry(&self, partition: &TopicPartition, epoch: Epoch) -> bool {
+        let owned = self.owned.get(partition);
+        !self.draining && owned.is_some_and(|owned| owned.tracker.epoch() == epoch && !owned.leaving)
+    }
+}
+
+impl Job {
+    fn new(record: Record, tenure: Arc<Tenure>) -> Self {
+        let lane = LaneKey { partition: record.source().clone(), key: record.shared_key() };
+        Self {
+            record,
+            lane,
+            tenure,
+            course: Course::Handle,
+            attempts: 0,
+            disturbances: 0,
+            commit_unknown: false,
+            found_done: false,
+        }
     }
 }

@@ -13,11 +13,15 @@ use super::{Control, Order, Setup, Start, copy};
 use crate::assignment::{Assignment, Phase, Ready};
 use crate::error::Error;
 use crate::partition::TopicPartition;
+use crate::record::Record;
+use crate::runs::Commit;
 
 /// How long a poll waits, and so how long an order may wait. Handlers do not wait for it.
 const POLL: Duration = Duration::from_millis(20);
 /// Records taken before orders and limits are looked at again.
 const BURST: usize = 128;
+/// How often it is looked whether the handlers of revoked partitions have finished.
+const LOOK: Duration = Duration::from_millis(2);
 /// Every so many commits, what has not changed is committed as well, in case it never arrived.
 const COMMIT_ALL_EVERY: u32 = 10;
 
@@ -32,6 +36,9 @@ pub(super) struct Poller {
     commit_due: Instant,
     commits: u32,
     rejoin_at: Option<Instant>,
+    burst: Vec<Record>,
+    /// The largest metadata that the broker has taken, in bytes.
+    metadata_taken: usize,
 }
 
 impl Poller {
@@ -52,6 +59,8 @@ impl Poller {
             draining: false,
             commits: 0,
             rejoin_at: None,
+            burst: Vec::with_capacity(BURST),
+            metadata_taken: 0,
         }
     }
 
@@ -71,7 +80,7 @@ impl Poller {
                 }
             }
             self.apply_limits()?;
-            self.hint();
+            self.commit_if_due();
             self.rejoin()?;
             self.poll()?;
             self.answer_rebalances()?;
@@ -80,18 +89,26 @@ impl Poller {
 
     fn poll(&mut self) -> Result<(), Error> {
         let mut wait = POLL;
+        let mut judged = Ok(());
+        let mut now = None;
         for _ in 0..BURST {
             match self.consumer.poll(wait) {
                 None => break,
-                Some(Ok(message)) => self.control.deliver(copy::record(&mut self.sources, &message)),
-                Some(Err(error)) => judge(error)?,
+                Some(Ok(message)) => {
+                    let now = *now.get_or_insert_with(Instant::now);
+                    self.burst.push(copy::record(&mut self.sources, &message).with_polled_at(now));
+                }
+                Some(Err(error)) => judged = judge(error),
             }
-            if self.consumer.context().has_rebalance() {
+            if judged.is_err() || self.consumer.context().has_rebalance() {
                 break;
             }
             wait = Duration::ZERO;
         }
-        Ok(())
+        if !self.burst.is_empty() {
+            self.control.deliver(&mut self.burst);
+        }
+        judged
     }
 
     fn obey(&mut self, order: Order) -> Result<(), Error> {
@@ -169,9 +186,12 @@ impl Poller {
         let lost = self.consumer.assignment_lost();
         tracing::info!(partitions = partitions.len(), lost, "partitions were taken back");
         let taken = self.assignment.taken(partitions);
-        let watermarks = self.control.take_away(partitions, lost);
+        if let Some(patience) = self.setup.revoke_timeout.filter(|_| !lost) {
+            self.quiet(partitions, patience);
+        }
+        let commits = self.control.take_away(partitions, lost);
         if !lost {
-            self.commit(&watermarks);
+            self.commit(commits, self.last_commit());
         }
         if self.is_cooperative() {
             if !taken.sealing.is_empty() {
@@ -185,6 +205,16 @@ impl Poller {
         match taken.ready {
             Some(ready) => self.assign(ready),
             None => Ok(()),
+        }
+    }
+
+    /// Lets the handlers of these partitions finish: without a database, what they have done and the commit does not say is
+    /// done again. Nothing is polled meanwhile, since the records of other partitions do not come either before the answer.
+    fn quiet(&self, partitions: &[TopicPartition], patience: Duration) {
+        let deadline = Instant::now() + patience;
+        self.control.quiesce(partitions);
+        while !self.control.is_quiet(partitions) && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
         }
     }
 
@@ -207,35 +237,58 @@ impl Poller {
         self.consumer.pause(&list_of(partitions)).map_err(failed("pausing"))
     }
 
-    /// Commits watermarks from time to time. Kafka's committed offset is only a hint, so a failure stops nothing; librdkafka
-    /// sends explicit commits in order, logs the failure of one, and tells nobody how it ended.
-    fn hint(&mut self) {
+    /// Commits from time to time. librdkafka sends explicit commits in order, logs the failure of one, and tells nobody how it
+    /// ended; so where the commit decides what is done again, everything is committed each time.
+    fn commit_if_due(&mut self) {
         let now = Instant::now();
         if now < self.commit_due {
             return;
         }
         self.commit_due = now + self.setup.commit_every;
         self.commits = self.commits.wrapping_add(1);
-        if self.commits.is_multiple_of(COMMIT_ALL_EVERY) {
-            self.control.hint_again();
+        if self.setup.revoke_timeout.is_some() || self.commits.is_multiple_of(COMMIT_ALL_EVERY) {
+            self.control.commit_again();
         }
-        self.commit(&self.control.hints());
+        let commits = self.control.commits();
+        self.commit(commits, CommitMode::Async);
     }
 
-    fn commit(&self, watermarks: &[(TopicPartition, i64)]) {
-        if watermarks.is_empty() {
+    fn commit(&mut self, mut commits: Vec<(TopicPartition, Commit)>, mode: CommitMode) {
+        self.try_metadata(&mut commits);
+        if commits.is_empty() {
             return;
         }
-        let mut list = TopicPartitionList::new();
-        for (partition, watermark) in watermarks {
-            let offset = Offset::Offset(*watermark);
-            if let Err(error) = list.add_partition_offset(partition.topic(), partition.partition(), offset) {
-                tracing::debug!(%partition, %error, "an offset cannot be committed");
+        if let Err(error) = self.consumer.commit(&commit_list(&commits), mode) {
+            tracing::warn!(%error, "offsets were not committed");
+        }
+    }
+
+    /// A broker that takes no metadata of some size refuses the offset with it. So what is larger than all before is
+    /// committed alone, and its answer is waited for.
+    fn try_metadata(&mut self, commits: &mut [(TopicPartition, Commit)]) {
+        let largest = commits.iter().max_by_key(|(_, commit)| commit.metadata.len());
+        let Some(largest) = largest.filter(|(_, commit)| commit.metadata.len() > self.metadata_taken) else { return };
+        let size = largest.1.metadata.len();
+        match self.consumer.commit(&commit_list(std::slice::from_ref(largest)), CommitMode::Sync) {
+            Ok(()) => self.metadata_taken = size,
+            Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::OffsetMetadataTooLarge)) => {
+                tracing::warn!(
+                    size,
+                    "the broker takes no metadata of this size (offset.metadata.max.bytes); it is cut"
+                );
+                self.control.metadata_refused(self.metadata_taken.max(size / 2));
+                for (_, commit) in commits.iter_mut().filter(|(_, commit)| commit.metadata.len() > self.metadata_taken)
+                {
+                    commit.metadata.clear();
+                }
             }
+            Err(error) => tracing::warn!(%error, "an offset was not committed"),
         }
-        if let Err(error) = self.consumer.commit(&list, CommitMode::Async) {
-            tracing::debug!(%error, "offsets were not committed");
-        }
+    }
+
+    /// How the last commit before a partition is given up is made.
+    const fn last_commit(&self) -> CommitMode {
+        if self.setup.revoke_timeout.is_some() { CommitMode::Sync } else { CommitMode::Async }
     }
 
     fn rejoin_later(&mut self) {
@@ -262,7 +315,7 @@ impl Poller {
     fn close(mut self) {
         self.draining = true;
         // The consumer's drop waits for it.
-        self.commit(&self.control.hints());
+        self.commit(self.control.commits(), self.last_commit());
         if let Err(error) = self.answer_rebalances() {
             tracing::debug!(%error, "a rebalance while closing");
         }
@@ -300,6 +353,20 @@ fn judge(error: KafkaError) -> Result<(), Error> {
             Ok(())
         }
     }
+}
+
+fn commit_list(commits: &[(TopicPartition, Commit)]) -> TopicPartitionList {
+    let mut list = TopicPartitionList::with_capacity(commits.len());
+    for (partition, commit) in commits {
+        let mut element = list.add_partition(partition.topic(), partition.partition());
+        if let Err(error) = element.set_offset(Offset::Offset(commit.offset)) {
+            tracing::debug!(%partition, %error, "an offset cannot be committed");
+        }
+        if !commit.metadata.is_empty() {
+            element.set_metadata(&commit.metadata);
+        }
+    }
+    list
 }
 
 fn list_of(partitions: &[TopicPartition]) -> TopicPartitionList {

@@ -7,23 +7,22 @@ use rdkafka::ClientConfig;
 use leastlock_core::Backoff;
 
 use super::Worker;
-use crate::effect::Effect;
+use crate::effect::{Effect, Mode};
 use crate::error::Error;
 use crate::flow::Limits;
 use crate::settings::{OnFailure, Settings, consumer_config};
-use crate::sql::WorkerSql;
 
 /// Describes a [`Worker`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it has built"]
-pub struct Builder<DB: WorkerSql> {
+pub struct Builder<M: Mode> {
     kafka: ClientConfig,
     topics: Vec<String>,
-    effect: Option<Effect<DB>>,
+    effect: Option<Effect<M>>,
     settings: Settings,
 }
 
-impl<DB: WorkerSql> Builder<DB> {
+impl<M: Mode> Builder<M> {
     pub(super) fn new(kafka: ClientConfig) -> Self {
         Self { kafka, topics: Vec::new(), effect: None, settings: Settings::default() }
     }
@@ -35,7 +34,7 @@ impl<DB: WorkerSql> Builder<DB> {
     }
 
     /// Where the effect of the records goes. Needed.
-    pub fn effect(self, effect: Effect<DB>) -> Self {
+    pub fn effect(self, effect: Effect<M>) -> Self {
         Self { effect: Some(effect), ..self }
     }
 
@@ -87,10 +86,27 @@ impl<DB: WorkerSql> Builder<DB> {
         self
     }
 
-    /// How often the watermarks are committed to Kafka. They are a hint for lag monitors, and for a group that changes to
-    /// another kind of consumer; the worker itself starts from the database. Default: 5 s.
+    /// How often what is finished is committed to Kafka. With a database it is a hint for lag monitors, and for a group that
+    /// changes to another kind of consumer; without one it decides what is done again after a crash. Default: 5 s.
     pub fn commit_every(mut self, period: Duration) -> Self {
         self.settings.commit_every = period;
+        self
+    }
+
+    /// How long handlers of partitions that Kafka takes back may take to finish before what is finished is committed, where there
+    /// is [no database](Effect::at_least_once); the partitions that stay stand still meanwhile. With a database it is not
+    /// used: partitions are given back at once, and the next owner's seal waits. Default: 3 s.
+    pub fn revoke_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.revoke_timeout = timeout;
+        self
+    }
+
+    /// How many bytes of a commit's metadata may say what is finished above its offset, where there is
+    /// [no database](Effect::at_least_once). It must not be more than the broker's `offset.metadata.max.bytes`; 4 KiB have room
+    /// for some 2,000 gaps. What does not fit is left out, and [counted](crate::PartitionSummary::left_out). 0: no metadata.
+    /// Default: 4,096, as the broker's.
+    pub fn commit_metadata(mut self, bytes: usize) -> Self {
+        self.settings.commit_metadata = bytes;
         self
     }
 
@@ -113,7 +129,7 @@ impl<DB: WorkerSql> Builder<DB> {
     /// # Errors
     /// [`Error::Setting`] names what is missing or out of its range, [`Error::Contradiction`] a setting of the Kafka client
     /// that contradicts the worker.
-    pub fn build(self) -> Result<Worker<DB>, Error> {
+    pub fn build(self) -> Result<Worker<M>, Error> {
         let Self { kafka, topics, effect, settings } = self;
         let (kafka, group, reset) = consumer_config(&kafka)?;
         settings.check()?;
@@ -121,11 +137,8 @@ impl<DB: WorkerSql> Builder<DB> {
             return Err(Error::Setting { setting: "topic", problem: "is missing: name at least one" });
         }
         let effect = effect.ok_or(Error::Setting { setting: "effect", problem: "is missing" })?;
-        let Effect { pool, timeouts } = effect;
-        if [timeouts.seal, timeouts.idle, timeouts.fold, timeouts.request].iter().any(Duration::is_zero) {
-            // PostgreSQL takes zero for no limit at all.
-            return Err(Error::Setting { setting: "timeouts", problem: "must not be zero" });
-        }
-        Ok(Worker { kafka, group, reset, topics, pool, timeouts, settings })
+        let mode = effect.mode;
+        mode.check(&settings.on_failure)?;
+        Ok(Worker { kafka, group, reset, topics, mode, settings })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leastlock_partition_worker::effect::InDatabase;
 use leastlock_partition_worker::{Builder, Timeouts};
 use leastlock_testkit::proxy::{FaultProxy, Then, postgres};
 use leastlock_testkit::{TestDatabase, TestEngine};
@@ -12,7 +13,7 @@ use crate::rig::{LIMIT, Rig, Told, builder, start};
 const KEY: [&str; 1] = ["85123A"];
 
 /// A worker whose connections to the database go through a proxy, and which waits for an answer for so long.
-pub(crate) async fn proxied(rig: &Rig<Postgres>, request: Duration) -> (FaultProxy, Builder<Postgres>) {
+pub(crate) async fn proxied(rig: &Rig<Postgres>, request: Duration) -> (FaultProxy, Builder<InDatabase<Postgres>>) {
     let proxy = FaultProxy::to_postgres(&rig.database.url).await;
     let pool = Postgres::connect(&postgres::through(&proxy, &rig.database.url)).await;
     let timeouts = Timeouts { request, idle: Duration::from_secs(2), ..Timeouts::default() };

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use leastlock_core::{Backoff, Engine, Statement};
+use leastlock_partition_worker::effect::InDatabase;
 use leastlock_partition_worker::{
     Builder, Effect, Error, Failure, Handler, MIGRATIONS, Record, Summary, Timeouts, Worker, WorkerSql,
 };
@@ -51,12 +52,12 @@ impl<DB: Bus> Rig<DB> {
         Self { database, broker, group: format!("{topic}-group"), topic, settings: Vec::new() }
     }
 
-    pub(crate) fn builder(&self) -> Builder<DB> {
+    pub(crate) fn builder(&self) -> Builder<InDatabase<DB>> {
         let timeouts = Timeouts { idle: Duration::from_secs(20), ..Timeouts::default() };
         self.builder_with(timeouts)
     }
 
-    pub(crate) fn builder_with(&self, timeouts: Timeouts) -> Builder<DB> {
+    pub(crate) fn builder_with(&self, timeouts: Timeouts) -> Builder<InDatabase<DB>> {
         builder(&self.database.pool, timeouts, self.broker.bootstrap(), &self.group, &self.topic, &self.settings)
     }
 
@@ -124,7 +125,7 @@ pub(crate) fn builder<DB: WorkerSql>(
     group: &str,
     topic: &str,
     settings: &[(&'static str, String)],
-) -> Builder<DB> {
+) -> Builder<InDatabase<DB>> {
     let mut kafka = ClientConfig::new();
     kafka.set("bootstrap.servers", bootstrap).set("group.id", group);
     if !settings.iter().any(|(name, _)| *name == "group.protocol") {
@@ -152,7 +153,7 @@ async fn create_effect_table<DB: TestEngine>(database: &TestDatabase<DB>) {
     database.execute(create).await;
 }
 
-pub(crate) fn start<DB: WorkerSql, H: Handler<DB>>(builder: Builder<DB>, handler: H) -> Running {
+pub(crate) fn start<DB: WorkerSql, H: Handler<DB>>(builder: Builder<InDatabase<DB>>, handler: H) -> Running {
     let shutdown = CancellationToken::new();
     let worker = builder.build().expect("a worker");
     Running { task: tokio::spawn(worker.run(handler, shutdown.clone())), shutdown }

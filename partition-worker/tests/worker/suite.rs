@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use leastlock_partition_worker::progress::Seal;
-use leastlock_partition_worker::{Error, Failure, Limits, Progress, Record, TopicPartition};
+use leastlock_partition_worker::{Error, Failure, Limits, OnFailure, Progress, Record, TopicPartition};
 use leastlock_testkit::TestDatabase;
 use tokio::sync::Semaphore;
 
@@ -178,6 +179,24 @@ pub(crate) async fn p7_a_handler_from_an_earlier_assignment_counts_once<DB: Bus>
     rig.assert_exactly_once(&KEYS[..1], 5).await;
 }
 
+pub(crate) async fn a_skipped_record_is_finished_without_an_effect_and_its_key_goes_on<DB: Bus>(
+    database: TestDatabase<DB>,
+) {
+    let rig = Rig::new(database, 1).await;
+    rig.produce(&KEYS[..2], 1..=3).await;
+    let refuse = |record: &Record| {
+        let result = if record.offset() == 2 { Err(Failure::permanent("never")) } else { Ok(()) };
+        Box::pin(async { result }) as BoxFuture<'static, _>
+    };
+    let worker = start(rig.builder().on_failure(OnFailure::Skip), Told::first("skips", refuse));
+    rig.effects(5).await;
+    let summary = worker.stop().await;
+    let partition = summary.partitions.values().next().expect("one partition");
+    assert_eq!((partition.skipped, partition.processed, partition.failures), (1, 5, 1), "{summary:?}");
+    assert_eq!(rig.database.int("SELECT next_offset FROM leastlock_partition").await, 6, "it is finished");
+    assert_eq!(rig.database.int("SELECT count(*) FROM effect WHERE number = 2").await, 1, "the other key's");
+}
+
 pub(crate) async fn a_failing_handler_is_tried_again_in_its_lane_while_others_go_on<DB: Bus>(
     database: TestDatabase<DB>,
 ) {
@@ -307,9 +326,10 @@ async fn handled_behind_a_stuck_key<DB: Bus>(database: TestDatabase<DB>, limits:
 
 pub(crate) async fn p10_what_a_slow_key_holds_back_is_bounded<DB: Bus>(database: TestDatabase<DB>) {
     // Nothing more must come, so a machine that stands still makes the check weaker, and never makes it fail.
-    let limits = Limits { records_per_partition: 200, finished_ahead: 20, ..Limits::default() };
+    // Behind each record of the slow key there is a run of six others.
+    let limits = Limits { records_per_partition: 200, finished_ahead: 5, ..Limits::default() };
     let handled = handled_behind_a_stuck_key(database, limits, 10).await;
-    // What was delivered before the pause goes on: up to the 20, and the 128 between two looks at the limits, twice.
+    // What was delivered before the pause goes on: up to the 30, and the 128 between two looks at the limits, twice.
     assert!(handled < 300, "{handled} records were handled ahead of the slow one");
 }
 

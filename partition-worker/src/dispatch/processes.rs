@@ -1,0 +1,64 @@
+//! Records that are processed without a database: what is finished is in Kafka's commit alone.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use super::attempt::{self, Handled};
+use super::{Job, Origin, Outcome, Unit};
+use crate::error::Error;
+use crate::handler::Process;
+use crate::partition::{Epoch, TopicPartition};
+use crate::polling::Start;
+use crate::progress::Fold;
+use crate::runs::Runs;
+
+/// At least once a record.
+pub(crate) struct Processes<H> {
+    handler: H,
+    origin: Origin,
+    handler_timeout: Duration,
+    /// Ownerships so far. Nobody else counts them, so they tell only this worker's own apart.
+    epochs: AtomicI64,
+}
+
+impl<H> Processes<H> {
+    pub(crate) const fn new(handler: H, origin: Origin, handler_timeout: Duration) -> Self {
+        Self { handler, origin, handler_timeout, epochs: AtomicI64::new(0) }
+    }
+}
+
+impl<H: Process> Unit for Processes<H> {
+    const COMMIT_DECIDES: bool = true;
+
+    async fn seal(&self, partition: &TopicPartition) -> Result<Option<Start>, Error> {
+        let committed = self.origin.find(partition).await;
+        let epoch = Epoch::new(self.epochs.fetch_add(1, Ordering::Relaxed) + 1);
+        let finished = committed.finished().unwrap_or_else(|| {
+            if !committed.metadata.is_empty() {
+                tracing::warn!(%partition, "the commit's metadata is not this worker's, so what is finished above is not known");
+            }
+            Runs::default()
+        });
+        tracing::debug!(%partition, %epoch, offset = committed.offset, runs = finished.runs(), "taken over");
+        Ok(Some(Start { epoch, offset: committed.offset, finished }))
+    }
+
+    async fn attempt(&self, hand: &mut [Job]) -> Outcome {
+        for job in hand {
+            match attempt::call(&job.tenure, self.handler_timeout, self.handler.process(&job.record)).await {
+                Handled::Well => {}
+                Handled::Failed(failure) => return Outcome::Failed(failure),
+                Handled::Cancelled => return Outcome::Cancelled,
+            }
+        }
+        Outcome::Done
+    }
+
+    async fn give_up(&self, _: &mut Job) -> Outcome {
+        Outcome::Done
+    }
+
+    async fn put_by(&self, _: &TopicPartition, _: Epoch, _: i64) -> Result<Fold, sqlx::Error> {
+        Ok(Fold::Unchanged)
+    }
+}

@@ -1,0 +1,67 @@
+//! What differs between the ways in which records take effect.
+
+use leastlock_core::ErrorClass;
+
+use super::Job;
+use crate::error::Error;
+use crate::handler::Failure;
+use crate::partition::{Epoch, TopicPartition};
+use crate::polling::Start;
+use crate::progress::Fold;
+
+/// A way for records to take effect: in the database, one transaction a record or many records in one, or without a
+/// database. The dispatcher is the same for all of them.
+///
+/// # Contract
+/// - No call blocks its thread, and each may be dropped at any await: what it was about then has happened or has not.
+/// - A call goes on for as long as the worker owns the partition, or to a limit of its own; nothing waits for ever.
+/// - [`attempt`](Self::attempt) and [`give_up`](Self::give_up) answer [`Outcome::Done`] only once the records are finished for
+///   good, as far as this way can tell.
+pub(crate) trait Unit: Send + Sync + 'static {
+    /// Whether what is committed to Kafka decides where the next owner starts, and is no mere hint.
+    const COMMIT_DECIDES: bool;
+
+    /// Takes a partition over, and answers where it starts; `None`: another owner was faster. What may pass is tried again
+    /// in here, for as long as it takes.
+    fn seal(&self, partition: &TopicPartition) -> impl Future<Output = Result<Option<Start>, Error>> + Send;
+
+    /// Lets the application's handler try once: at records of one partition, in the order of their offsets, and of a
+    /// lane those that come next. It marks those that it found finished before.
+    fn attempt(&self, hand: &mut [Job]) -> impl Future<Output = Outcome> + Send;
+
+    /// Finishes a record without its handler, which has failed for good. What is to be done with the record instead is done
+    /// before, or in the same transaction.
+    fn give_up(&self, job: &mut Job) -> impl Future<Output = Outcome> + Send;
+
+    /// Puts by that everything below `watermark` is finished.
+    fn put_by(
+        &self,
+        partition: &TopicPartition,
+        epoch: Epoch,
+        watermark: i64,
+    ) -> impl Future<Output = Result<Fold, sqlx::Error>> + Send;
+}
+
+/// How an attempt ended.
+pub(crate) enum Outcome {
+    /// The records are finished, by this attempt, or before it where the job says so.
+    Done,
+    /// Another owner has the partition.
+    Fenced,
+    /// The partition was lost, or the shutdown's drain is over. Rolled back.
+    Cancelled,
+    /// The handler failed, or the database in a way that the handler must have caused. Rolled back, or, with
+    /// `commit_unknown`, perhaps committed.
+    Failed(Failure),
+    /// Something else than the handler failed, in a way that passes. Rolled back, or, with `commit_unknown`, perhaps
+    /// committed.
+    Disturbed(Disturbance),
+}
+
+/// What was in the way of an attempt.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Disturbance {
+    /// The database.
+    #[error("the database: {0:?}")]
+    Database(ErrorClass),
+}

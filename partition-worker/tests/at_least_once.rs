@@ -1,0 +1,56 @@
+//! A worker without a database: on the mock cluster and on the real broker.
+#![cfg(feature = "kafka")]
+
+#[path = "at_least_once/rig.rs"]
+mod rig;
+#[path = "at_least_once/suite.rs"]
+mod suite;
+
+use leastlock_testkit::broker::Broker;
+
+/// The child's part in the crashes: a worker that is killed.
+#[test]
+fn killed_worker() {
+    rig::killed_worker("killed_worker");
+}
+
+macro_rules! on {
+    ($broker:ident: $($case:ident),+ $(,)?) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                super::suite::$case(super::Broker::$broker()).await;
+            }
+        )+
+    };
+}
+
+mod mock {
+    on!(mock:
+        every_record_is_processed_once_in_the_order_of_its_key,
+        p5_what_was_finished_out_of_order_is_not_processed_again_after_a_crash,
+        p5_double_a_commit_without_metadata_processes_it_again,
+        p5_what_the_metadata_has_no_room_for_is_processed_again_and_nothing_is_lost,
+        p17_no_commit_marks_what_was_never_finished,
+        an_eager_rebalance_loses_nothing,
+        a_cooperative_rebalance_loses_nothing,
+        double_giving_back_at_once_processes_twice,
+        a_skipped_record_is_finished_and_its_key_goes_on,
+    );
+}
+
+mod kafka {
+    on!(real:
+        every_record_is_processed_once_in_the_order_of_its_key,
+        p5_what_was_finished_out_of_order_is_not_processed_again_after_a_crash,
+        p5_double_a_commit_without_metadata_processes_it_again,
+        p5_what_the_metadata_has_no_room_for_is_processed_again_and_nothing_is_lost,
+        p17_no_commit_marks_what_was_never_finished,
+        an_eager_rebalance_processes_nothing_twice,
+        a_cooperative_rebalance_processes_nothing_twice,
+        a_rebalance_of_the_consumer_protocol_processes_nothing_twice,
+        double_giving_back_at_once_processes_twice,
+        a_skipped_record_is_finished_and_its_key_goes_on,
+        metadata_that_the_broker_refuses_is_cut_and_the_offset_committed,
+    );
+}
