@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use leastlock::core::Statement;
 use leastlock::occ::guarded;
-use leastlock::partition_worker::{Failure, Handler, Record};
+use leastlock::partition_worker::{Failure, Handler, Process, Record};
 use sqlx::{Pool, Transaction};
 
 use crate::engine::Engine;
@@ -26,16 +26,29 @@ impl<DB: Engine> Handler<DB> for Ledger {
     }
 }
 
+/// The same in a transaction of its own: what is finished stands in Kafka alone, and may be posted again.
+#[derive(Debug)]
+pub(crate) struct Unfenced<DB: Engine> {
+    pub(crate) ledger: Ledger,
+    pub(crate) pool: Pool<DB>,
+}
+
+impl<DB: Engine> Process for Unfenced<DB> {
+    async fn process(&self, record: &Record) -> Result<(), Failure> {
+        let mut tx = leastlock::core::begin(&self.pool).await?;
+        self.ledger.post::<DB>(record, &mut tx).await?;
+        leastlock::core::commit(tx).await?;
+        Ok(())
+    }
+}
+
 impl Ledger {
     /// Moves the balance, if it covers the entry, and posts the entry either way.
-    pub(crate) async fn post<DB: Engine>(
-        &self,
-        record: &Record,
-        tx: &mut Transaction<'_, DB>,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn post<DB: Engine>(&self, record: &Record, tx: &mut Transaction<'_, DB>) -> Result<(), Failure> {
         let account = str::from_utf8(record.key().unwrap_or_default()).map_err(Failure::permanent)?;
         let Moved { sequence, cents } = record.json()?;
-        let moved = guarded(Statement::new(MOVE).bind(account).bind(cents).into_query::<DB>()?).execute(&mut **tx).await?;
+        let moved =
+            guarded(Statement::new(MOVE).bind(account).bind(cents).into_query::<DB>()?).execute(&mut **tx).await?;
         let applied = i64::from(moved.is_applied());
         let posting = Statement::new(POST).bind(account).bind(sequence).bind(applied).bind(&*self.worker);
         posting.execute::<DB>(tx).await?;
@@ -61,7 +74,9 @@ pub(crate) struct Books {
 /// Empty books, in place of those of an earlier run.
 pub(crate) async fn open_books<DB: Engine>(pool: &Pool<DB>, accounts: &[String]) -> Result<(), sqlx::Error> {
     let mut tx = leastlock::core::begin(pool).await?;
-    for sql in ["DROP TABLE IF EXISTS ledger_account", "DROP TABLE IF EXISTS ledger_posting"].into_iter().chain(DB::TABLES) {
+    for sql in
+        ["DROP TABLE IF EXISTS ledger_account", "DROP TABLE IF EXISTS ledger_posting"].into_iter().chain(DB::TABLES)
+    {
         Statement::new(sql).execute::<DB>(&mut tx).await?;
     }
     for account in accounts {

@@ -56,7 +56,8 @@ fn judge(account: &str, expected: &Expected, postings: &[&Posting], breaches: &m
             breaches.push(format!("{account}: entry {sequence} was posted after entry {last}"));
         }
         if posting.applied != expected.applied[place] {
-            let [was, right] = [posting.applied, expected.applied[place]].map(|applied| if applied { "applied" } else { "refused" });
+            let [was, right] =
+                [posting.applied, expected.applied[place]].map(|applied| if applied { "applied" } else { "refused" });
             breaches.push(format!("{account}: entry {sequence} was {was}, and had to be {right}"));
         }
         last = sequence;

@@ -37,7 +37,6 @@ pub(crate) struct Figures {
     pub(crate) accounts: u64,
     pub(crate) posted: BTreeMap<String, u64>,
     pub(crate) refused: u64,
-    /// Postings when the worker was killed, and how long no entry of its partitions can have been posted then.
     pub(crate) killed: Option<Killed>,
     pub(crate) took: Duration,
 }
@@ -54,8 +53,10 @@ pub(crate) struct Killed {
 impl Figures {
     pub(crate) fn table(&self) -> String {
         let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        let mut line = |what: &str, figure: String| drop(table.add_row([what.to_owned(), figure]));
+        table.load_preset(presets::UTF8_BORDERS_ONLY);
+        let mut line = |what: &str, figure: String| {
+            table.add_row([what.to_owned(), figure]);
+        };
         line("entries", self.entries.to_string());
         line("accounts", self.accounts.to_string());
         for (worker, postings) in &self.posted {

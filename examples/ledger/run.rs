@@ -1,6 +1,5 @@
 //! A run: entries, two workers, a kill, and the reconciliation.
 
-use std::collections::BTreeMap;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -54,7 +53,9 @@ fn run_on<DB: Engine>(args: &Args, url: &str, runtime: &Runtime) -> Result<(), E
     let entries = Arc::new(entries(seed, &names, args.entries));
     let pool = runtime.block_on(DB::open(url)).map_err(|error| Ended::refused("cannot reach the database", &error))?;
     runtime.block_on(MIGRATIONS.run(&pool)).map_err(|error| Ended::refused("the worker's tables", &error))?;
-    runtime.block_on(ledger::open_books(&pool, &names)).map_err(|error| Ended::refused("the ledger's tables", &error))?;
+    runtime
+        .block_on(ledger::open_books(&pool, &names))
+        .map_err(|error| Ended::refused("the ledger's tables", &error))?;
     let broker = Broker::open(args.brokers.as_deref())?;
     let topic = format!("ledger-{}", uuid_like(seed));
     broker.make_topic(&topic, runtime)?;
@@ -62,7 +63,8 @@ fn run_on<DB: Engine>(args: &Args, url: &str, runtime: &Runtime) -> Result<(), E
     let kept = runtime.block_on(day.run());
     broker.delete_topic(&day.topic, runtime);
     let figures = kept?;
-    let books = runtime.block_on(ledger::read(&pool)).map_err(|error| Ended::refused("the books cannot be read", &error))?;
+    let books =
+        runtime.block_on(ledger::read(&pool)).map_err(|error| Ended::refused("the books cannot be read", &error))?;
     let refused = books.postings.iter().filter(|posting| !posting.applied).count() as u64;
     println!("{}", Figures { accounts: names.len() as u64, refused, ..figures }.table());
     let breaches = breaches(&day.entries, &books);
@@ -112,7 +114,10 @@ impl<DB: Engine> Day<'_, DB> {
             if WORKERS.iter().all(|name| posted.contains_key(*name)) {
                 both_at_work.store(true, Relaxed);
                 // 100: what is killed then would not be in the middle of anything.
-                if self.args.kill_at < 100 && all * 100 >= entries * u64::from(self.args.kill_at) && let Some(member) = killed.take_if(|_| all < entries) {
+                if self.args.kill_at < 100
+                    && all * 100 >= entries * u64::from(self.args.kill_at)
+                    && let Some(member) = killed.take_if(|_| all < entries)
+                {
                     member.kill()?;
                     kill = Some((all, Instant::now()));
                 }
@@ -129,7 +134,8 @@ impl<DB: Engine> Day<'_, DB> {
         for member in [Some(staying), killed].into_iter().flatten() {
             member.end()?;
         }
-        let killed = kill.map(|(at, when)| Killed { worker: WORKERS[0].to_owned(), at, until_all_posted: when.elapsed() });
+        let killed =
+            kill.map(|(at, when)| Killed { worker: WORKERS[0].to_owned(), at, until_all_posted: when.elapsed() });
         Ok(Figures { entries, posted, killed, took: began.elapsed(), ..Figures::default() })
     }
 

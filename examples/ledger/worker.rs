@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::WorkerArgs;
 use crate::ended::Ended;
 use crate::engine::Engine;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Unfenced};
 
 /// Starts a worker as a process. It ends with this one, whose end closes its standard input.
 pub(crate) fn start(args: &WorkerArgs) -> Result<Child, Ended> {
@@ -31,7 +31,8 @@ pub(crate) fn start(args: &WorkerArgs) -> Result<Child, Ended> {
 pub(crate) fn end(mut worker: Child) -> Result<String, Ended> {
     let failed = |error: std::io::Error| Ended::refused("a worker's end", &error);
     drop(worker.stdin.take());
-    let words = worker.stdout.take().map(|out: ChildStdout| std::io::read_to_string(out)).transpose().map_err(failed)?;
+    let words =
+        worker.stdout.take().map(|out: ChildStdout| std::io::read_to_string(out)).transpose().map_err(failed)?;
     let status = worker.wait().map_err(failed)?;
     if status.success() {
         Ok(words.unwrap_or_default().trim().to_owned())
@@ -44,7 +45,11 @@ pub(crate) fn end(mut worker: Child) -> Result<String, Ended> {
 pub(crate) fn run(args: &WorkerArgs) -> Result<(), Ended> {
     let runtime = Runtime::new().map_err(|error| Ended::refused("no runtime", &error))?;
     let ended = runtime.block_on(async {
-        if args.database.starts_with("sqlite:") { consume::<Sqlite>(args).await } else { consume::<Postgres>(args).await }
+        if args.database.starts_with("sqlite:") {
+            consume::<Sqlite>(args).await
+        } else {
+            consume::<Postgres>(args).await
+        }
     });
     // A read of stdin may be under way in a thread, which nothing but its end would end.
     runtime.shutdown_background();
@@ -66,12 +71,21 @@ async fn consume<DB: Engine>(args: &WorkerArgs) -> Result<(), Ended> {
         .set("group.id", &args.topic)
         .set("session.timeout.ms", args.session_ms.to_string())
         .set("heartbeat.interval.ms", (args.session_ms / 6).to_string());
-    let ledger = Ledger { worker: args.name.clone() };
-    let worker = Worker::builder(kafka).topic(&args.topic).effect(Effect::in_database(&pool));
-    let worker = worker.concurrency(usize::from(DB::HANDLERS)).build();
-    let worker = worker.map_err(|error| Ended::refused("the worker", &error))?;
-    let summary = worker.run(ledger, shutdown).await.map_err(|error| Ended::refused("the worker stopped", &error))?;
+    let (ledger, handlers) = (Ledger { worker: args.name.clone() }, usize::from(DB::HANDLERS));
+    let summary = if args.unfenced {
+        let worker =
+            Worker::builder(kafka).topic(&args.topic).effect(Effect::at_least_once()).concurrency(handlers).build();
+        worker.map_err(unfit)?.run(Unfenced { ledger, pool }, shutdown).await
+    } else {
+        let worker = Worker::builder(kafka).topic(&args.topic).effect(Effect::in_database(&pool));
+        worker.concurrency(handlers).build().map_err(unfit)?.run(ledger, shutdown).await
+    };
+    let summary = summary.map_err(|error| Ended::refused("the worker stopped", &error))?;
     let done: u64 = summary.partitions.values().map(|partition| partition.already_done).sum();
     println!("{} posted, {done} of them by an earlier owner", summary.processed() + done);
     Ok(())
+}
+
+fn unfit(error: leastlock::partition_worker::Error) -> Ended {
+    Ended::refused("the worker", &error)
 }

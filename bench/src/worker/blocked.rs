@@ -3,13 +3,17 @@
 //! All keys run at first; then the next record of each blocked key stays in its handler, and what comes behind it waits. The
 //! rate of the other keys before and meanwhile is compared.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
 
 use super::site::Site;
 use super::sleep::PEAK;
-use super::task::{Blocked, Task, Work};
+use super::tally::Tally;
+use super::task::{Blocked, Measured, Task, Work};
+use super::topic::key_number;
 use super::{Way, child};
 use crate::options::WorkerOptions;
 use crate::progress::Progress;
@@ -25,6 +29,8 @@ const CONCURRENCY: usize = 100;
 const SLEEP: Duration = Duration::from_millis(5);
 /// Until the keys stand still.
 const BEFORE: Duration = Duration::from_secs(4);
+/// Until the rate is that of the state, after the first record and after the keys stand still.
+const SETTLING: Duration = Duration::from_secs(1);
 const AROUND: Duration = Duration::from_secs(2);
 
 /// How many turns, and how long about.
@@ -61,4 +67,61 @@ pub(super) async fn measure(site: &Site, options: &WorkerOptions, progress: &Pro
 fn enough(time: Duration) -> u64 {
     let at_once = u32::try_from(CONCURRENCY).unwrap_or(u32::MAX);
     u64::try_from((time * at_once).as_millis() / SLEEP.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Lets keys stand still in a child, and counts the others.
+#[derive(Debug)]
+pub(super) struct Blocking {
+    told: Blocked,
+    tally: Arc<Tally>,
+    others: AtomicU64,
+    /// How many were done at the ends of the two windows.
+    marks: Mutex<Vec<u64>>,
+}
+
+impl Blocking {
+    pub(super) fn begin(told: Blocked, tally: &Arc<Tally>) -> Arc<Self> {
+        let others = AtomicU64::new(0);
+        let blocking = Arc::new(Self { told, tally: Arc::clone(tally), others, marks: Mutex::default() });
+        tokio::spawn(Arc::clone(&blocking).watch());
+        blocking
+    }
+
+    /// Does the work on a record of this key, after standing still if it has to.
+    pub(super) async fn around(&self, key: &[u8], work: impl Future<Output = ()>) {
+        if key_number(key).is_none_or(|key| key >= self.told.keys) {
+            work.await;
+            self.others.fetch_add(1, Relaxed);
+            return;
+        }
+        let age = self.tally.age().unwrap_or_default();
+        let end = self.told.after + self.told.time;
+        if age >= self.told.after && age < end {
+            tokio::time::sleep(end - age).await;
+        }
+        work.await;
+    }
+
+    /// The rates of the others, with what was measured besides.
+    #[expect(clippy::cast_precision_loss, reason = "counts of records are far below 2^53")]
+    pub(super) fn rates(&self, measured: Measured) -> Measured {
+        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let rate = |window: usize, time: Duration| {
+            let [from, to] = [2 * window, 2 * window + 1].map(|mark| marks.get(mark));
+            Some((to? - from?) as f64 / (time - SETTLING).as_secs_f64())
+        };
+        Measured { before: rate(0, self.told.after), during: rate(1, self.told.time), ..measured }
+    }
+
+    async fn watch(self: Arc<Self>) {
+        let Blocked { after, time, .. } = self.told;
+        // Before all is over, when the process ends.
+        let just_before = after + time - Duration::from_millis(20);
+        for at in [SETTLING, after, after + SETTLING, just_before] {
+            while self.tally.age().is_none_or(|age| age < at) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(self.others.load(Relaxed));
+        }
+    }
 }

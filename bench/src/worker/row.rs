@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use leastlock_partition_worker::{Effect, Failure, Handler, Record, Worker};
+use leastlock_partition_worker::{Effect, Failure, Handler, Process, Record, Worker};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
@@ -100,9 +100,16 @@ pub(super) async fn in_child(task: &Task) -> anyhow::Result<Measured> {
         Way::Record => {
             let worker = Worker::builder(child::kafka(task)).topic(&task.topic).effect(Effect::in_database(&pool));
             let worker = worker.concurrency(usize::from(AT_ONCE)).build()?;
-            child::until_measured(&tally, *time, |shutdown| worker.run(Rows(Arc::clone(&tally)), shutdown)).await
+            child::until_measured(&tally, *time, |shutdown| worker.run(InTransaction(Arc::clone(&tally)), shutdown))
+                .await
         }
-        Way::Poll | Way::Worker | Way::Batch => anyhow::bail!("{} updates no row", task.way.name()),
+        Way::Worker => {
+            let worker = Worker::builder(child::kafka(task)).topic(&task.topic).effect(Effect::at_least_once());
+            let worker = worker.concurrency(usize::from(AT_ONCE)).build()?;
+            let rows = Rows { tally: Arc::clone(&tally), pool };
+            child::until_measured(&tally, *time, |shutdown| worker.run(rows, shutdown)).await
+        }
+        Way::Poll | Way::Batch => anyhow::bail!("{} updates no row", task.way.name()),
     }
 }
 
@@ -123,14 +130,29 @@ impl Hand for Mover {
     }
 }
 
-/// The worker's handler.
-struct Rows(Arc<Tally>);
+/// The worker's handler where the mark of being finished is not in the database.
+struct Rows {
+    tally: Arc<Tally>,
+    pool: PgPool,
+}
 
-impl Handler<Postgres> for Rows {
+impl Process for Rows {
+    async fn process(&self, record: &Record) -> Result<(), Failure> {
+        self.tally.came();
+        update(&mut *self.pool.acquire().await?, record.key().unwrap_or_default()).await?;
+        self.tally.done(record.polled_at());
+        Ok(())
+    }
+}
+
+/// The worker's handler where it is.
+struct InTransaction(Arc<Tally>);
+
+impl Handler<Postgres> for InTransaction {
     async fn handle(&self, record: &Record, tx: &mut Transaction<'_, Postgres>) -> Result<(), Failure> {
         self.0.came();
         update(tx, record.key().unwrap_or_default()).await?;
-        self.0.done(None);
+        self.0.done(record.polled_at());
         Ok(())
     }
 }

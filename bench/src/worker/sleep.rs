@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use leastlock_partition_worker::{Effect, Failure, Limits, Process, Record, Worker};
+
+use super::blocked::Blocking;
 use super::by_hand::{self, Dealt, Hand};
 use super::site::Site;
 use super::tally::Tally;
 use super::task::{Measured, Task, Work};
 use super::timer::Timer;
-use super::topic::key_number;
 use super::{Way, child};
 use crate::options::WorkerOptions;
 use crate::progress::Progress;
@@ -146,25 +148,62 @@ fn figures(setting: Setting, measured: &Measured) -> Vec<f64> {
 pub(super) async fn in_child(task: &Task) -> anyhow::Result<Measured> {
     let Work::Sleep { records, time, sleep, blocked } = &task.work else { anyhow::bail!("another task") };
     let tally = Arc::new(Tally::of(*records));
-    let timer = Timer::of(*sleep);
-    match task.way {
-        Way::Poll => by_hand::poll(task, tally, *time).await,
-        Way::Loop | Way::LoopTransaction => {
-            let hands = (0..task.concurrency).map(|_| Sleeper(timer.clone())).collect();
-            by_hand::deal(task, hands, tally, *time).await
+    let (timer, blocking) = (Timer::of(*sleep), blocked.map(|blocked| Blocking::begin(blocked, &tally)));
+    let sleeper = Sleeper { timer, blocking: blocking.clone() };
+    let measured = match task.way {
+        Way::Poll => by_hand::poll(task, tally, *time).await?,
+        Way::Loop | Way::LoopTransaction => by_hand::deal(task, vec![sleeper; task.concurrency], tally, *time).await?,
+        Way::Worker => {
+            let mut worker = Worker::builder(child::kafka(task)).topic(&task.topic).effect(Effect::at_least_once());
+            if let Some(records_per_partition) = task.held {
+                worker = worker.limits(Limits { records_per_partition, ..Limits::default() });
+            }
+            let worker = worker.concurrency(task.concurrency).build()?;
+            let handler = Sleeping { tally: Arc::clone(&tally), sleeper };
+            child::until_measured(&tally, *time, |shutdown| worker.run(handler, shutdown)).await?
         }
-        Way::Worker | Way::Record | Way::Batch => {
-            let _ = (blocked, key_number);
-            anyhow::bail!("not yet")
+        Way::Record | Way::Batch => anyhow::bail!("{} has a row to update", task.way.name()),
+    };
+    Ok(match blocking {
+        Some(blocking) => blocking.rates(measured),
+        None => measured,
+    })
+}
+
+/// What is done with a record: nothing, for a while.
+#[derive(Clone)]
+struct Sleeper {
+    timer: Timer,
+    blocking: Option<Arc<Blocking>>,
+}
+
+impl Sleeper {
+    async fn sleep(&self, key: &[u8]) {
+        match &self.blocking {
+            Some(blocking) => blocking.around(key, self.timer.sleep()).await,
+            None => self.timer.sleep().await,
         }
     }
 }
 
-struct Sleeper(Timer);
-
 impl Hand for Sleeper {
-    async fn take(&mut self, _record: &Dealt) -> anyhow::Result<()> {
-        self.0.sleep().await;
+    async fn take(&mut self, record: &Dealt) -> anyhow::Result<()> {
+        self.sleep(&record.key).await;
+        Ok(())
+    }
+}
+
+/// The worker's handler.
+struct Sleeping {
+    tally: Arc<Tally>,
+    sleeper: Sleeper,
+}
+
+impl Process for Sleeping {
+    async fn process(&self, record: &Record) -> Result<(), Failure> {
+        self.tally.came();
+        self.sleeper.sleep(record.key().unwrap_or_default()).await;
+        self.tally.done(record.polled_at());
         Ok(())
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leastlock_partition_worker::{Effect, Failure, Handler, Record, Timeouts, Worker};
+use leastlock_partition_worker::{Effect, Failure, Handler, Process, Record, Timeouts, Worker};
 use leastlock_testkit::process::{hear, speak};
 use rdkafka::ClientConfig;
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{Postgres, Transaction};
+use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 use tokio_util::sync::CancellationToken;
 
 use super::super::task::{Protocol, Task, Work};
@@ -40,6 +40,11 @@ pub(in super::super) async fn run(task: &Task) -> anyhow::Result<()> {
             let worker = worker.effect(Effect::in_database(&pool).timeouts(timeouts)).concurrency(task.concurrency);
             worker.rejoin_after(*session).build()?.run(Fenced(about), shutdown).await?;
         }
+        Way::Worker => {
+            let worker = Worker::builder(kafka(task, *session, *protocol)).topic(&task.topic);
+            let worker = worker.effect(Effect::at_least_once()).concurrency(task.concurrency).build()?;
+            worker.run(Unfenced { about, pool }, shutdown).await?;
+        }
         way => anyhow::bail!("{} takes no part in the soak", way.name()),
     }
     Ok(())
@@ -66,7 +71,15 @@ struct About {
 }
 
 impl About {
-    async fn apply(&self, record: &Record, connection: &mut sqlx::PgConnection) -> Result<(), Failure> {
+    /// A row that says whose the partition is. Without the fence there is nobody's, so it is made up.
+    async fn own(&self, record: &Record, connection: &mut PgConnection) -> Result<(), Failure> {
+        const OWN: &str = include_str!("../../../sql/postgres/worker/soak_own.sql");
+        let own = sqlx::query(OWN).bind(&self.group).bind(record.topic()).bind(i64::from(record.partition()));
+        own.bind(self.process.to_string()).execute(connection).await?;
+        Ok(())
+    }
+
+    async fn apply(&self, record: &Record, connection: &mut PgConnection) -> Result<(), Failure> {
         const MOVE: &str = include_str!("../../../sql/postgres/worker/soak_move.sql");
         let account = String::from_utf8_lossy(record.key().unwrap_or_default());
         let moved = sqlx::query(MOVE).bind(&*account).bind(record.json::<i64>()?).bind(self.process);
@@ -85,5 +98,20 @@ struct Fenced(Arc<About>);
 impl Handler<Postgres> for Fenced {
     async fn handle(&self, record: &Record, tx: &mut Transaction<'_, Postgres>) -> Result<(), Failure> {
         self.0.apply(record, tx).await
+    }
+}
+
+/// The double: the same in a transaction of its own, at least once.
+struct Unfenced {
+    about: Arc<About>,
+    pool: PgPool,
+}
+
+impl Process for Unfenced {
+    async fn process(&self, record: &Record) -> Result<(), Failure> {
+        let mut tx = self.pool.begin().await?;
+        self.about.own(record, &mut tx).await?;
+        self.about.apply(record, &mut tx).await?;
+        Ok(tx.commit().await?)
     }
 }
