@@ -12,12 +12,18 @@ use super::context::{Context, Rebalance};
 use super::{Control, Order, Setup, Start, copy};
 use crate::assignment::{Assignment, Phase, Ready};
 use crate::error::Error;
+use crate::flow::Change;
 use crate::partition::TopicPartition;
 use crate::record::Record;
 use crate::runs::Commit;
 
 /// How long a poll waits, and so how long an order may wait. Handlers do not wait for it.
 const POLL: Duration = Duration::from_millis(20);
+/// How long handlers are given, at a limit, before a partition is paused; and after it was in vain, they are given no time
+/// for so many times as long: then other partitions, which are not at their limit, do not wait either.
+const STANDSTILL: Duration = Duration::from_millis(100);
+const STOOD_IN_VAIN: u32 = 10;
+const BREATH: Duration = Duration::from_micros(500);
 /// Records taken before orders and limits are looked at again.
 const BURST: usize = 128;
 /// How often it is looked whether the handlers of revoked partitions have finished.
@@ -37,6 +43,8 @@ pub(super) struct Poller {
     commits: u32,
     rejoin_at: Option<Instant>,
     burst: Vec<Record>,
+    /// No standing still at a limit before.
+    stand_again: Instant,
     /// The largest metadata that the broker has taken, in bytes.
     metadata_taken: usize,
 }
@@ -60,6 +68,7 @@ impl Poller {
             commits: 0,
             rejoin_at: None,
             burst: Vec::with_capacity(BURST),
+            stand_again: Instant::now(),
             metadata_taken: 0,
         }
     }
@@ -218,16 +227,56 @@ impl Poller {
         }
     }
 
-    fn apply_limits(&self) -> Result<(), Error> {
+    /// Pauses what holds too much, and lets go on what does not any more.
+    ///
+    /// A pause is dear: librdkafka drops all that it has fetched ahead. Where handlers are quick it is over before the next
+    /// fetch, so they are given a moment first, in which nothing is polled. What still holds too much then is paused, which
+    /// also lets a rebalance through that stands behind its records in librdkafka's queue.
+    fn apply_limits(&mut self) -> Result<(), Error> {
         if self.draining {
             return Ok(());
         }
-        let change = self.control.change();
-        self.pause(&change.pause)?;
-        if change.resume.is_empty() {
+        let Change { mut pause, mut resume } = self.control.change();
+        let began = Instant::now();
+        while !pause.is_empty() && began >= self.stand_again && began.elapsed() < STANDSTILL {
+            std::thread::sleep(BREATH);
+            let change = self.control.change();
+            pause.extend(change.pause);
+            resume.extend(change.resume);
+            pause.retain(|partition| match resume.iter().position(|resumed| resumed == partition) {
+                // It is as it was.
+                Some(place) => {
+                    resume.swap_remove(place);
+                    false
+                }
+                None => true,
+            });
+        }
+        if !pause.is_empty() && began >= self.stand_again {
+            self.stand_again = Instant::now() + STANDSTILL * STOOD_IN_VAIN;
+        }
+        self.pause(&pause)?;
+        self.resume(&resume)
+    }
+
+    fn resume(&self, partitions: &[TopicPartition]) -> Result<(), Error> {
+        if partitions.is_empty() {
             return Ok(());
         }
-        self.consumer.resume(&list_of(&change.resume)).map_err(failed("resuming"))
+        self.consumer.resume(&list_of(partitions)).map_err(failed("resuming"))?;
+        // Alone it is noticed when librdkafka's thread of the broker has slept to its end, for up to a second; a seek, to where
+        // the partition is anyway, wakes it.
+        let positions = self.consumer.position().map_err(failed("asking for the position"))?;
+        for partition in partitions {
+            let (topic, number) = (partition.topic(), partition.partition());
+            let position = positions.find_partition(topic, number).map(|element| element.offset());
+            if let Some(position @ Offset::Offset(_)) = position
+                && let Err(error) = self.consumer.seek(topic, number, position, Duration::ZERO)
+            {
+                tracing::debug!(%partition, %error, "a partition goes on a little later");
+            }
+        }
+        Ok(())
     }
 
     fn pause(&self, partitions: &[TopicPartition]) -> Result<(), Error> {
