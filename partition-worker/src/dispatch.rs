@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::flow::{Change, Flow};
 use crate::handler::Failure;
 use crate::lanes::{LaneKey, Lanes};
+use crate::ordering::{NullKeys, Ordering};
 use crate::partition::{Epoch, TopicPartition};
 use crate::polling::{Control, Order, Start};
 use crate::record::Record;
@@ -22,6 +23,7 @@ use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
 
 mod attempt;
+mod batches;
 mod database;
 mod fold;
 mod lane;
@@ -30,8 +32,10 @@ mod records;
 mod seal;
 mod start;
 mod state;
+mod topic;
 mod unit;
 
+pub(crate) use self::batches::Batches;
 pub(crate) use self::database::Database;
 pub(crate) use self::processes::Processes;
 pub(crate) use self::records::Records;
@@ -45,6 +49,8 @@ pub(crate) struct Dispatch<U> {
     unit: U,
     settings: Settings,
     runtime: Handle,
+    /// How many tasks can run at the same time.
+    threads: usize,
     orders: Sender<Order>,
     state: Mutex<State>,
     changed: Notify,
@@ -54,6 +60,10 @@ pub(crate) struct Dispatch<U> {
 
 struct State {
     lanes: Lanes<Job>,
+    /// Tasks whose attempt has not had to wait yet.
+    busy: usize,
+    ordering: Ordering,
+    null_keys: NullKeys,
     flow: Flow,
     owned: HashMap<TopicPartition, Owned>,
     /// Seals under way; cancelling one keeps it from fencing the next owner.
@@ -101,6 +111,8 @@ pub(crate) struct Job {
     commit_unknown: bool,
     /// Whether the last attempt found the record finished before.
     found_done: bool,
+    /// In a hand of how many it may be, itself counted: fewer after a failure for which nobody is to blame yet.
+    company: usize,
 }
 
 /// What is being done about a record.
@@ -120,9 +132,21 @@ struct GivenUp {
 impl<U: Unit> Dispatch<U> {
     pub(crate) fn new(unit: U, concurrency: usize, settings: Settings, orders: Sender<Order>) -> Arc<Self> {
         let room = if U::COMMIT_DECIDES { settings.commit_metadata } else { 0 };
-        let state = Mutex::new(State::new(Lanes::new(concurrency), Flow::new(settings.limits), room));
+        let state = Mutex::new(State::new(concurrency, &settings, room));
         let (changed, stop, runtime) = (Notify::new(), CancellationToken::new(), Handle::current());
-        Arc::new_cyclic(|this| Self { this: this.clone(), unit, settings, runtime, orders, state, changed, stop })
+        let threads = runtime.metrics().num_workers();
+        let this = |this: &Weak<Self>| Self {
+            this: this.clone(),
+            unit,
+            settings,
+            runtime,
+            threads,
+            orders,
+            state,
+            changed,
+            stop,
+        };
+        Arc::new_cyclic(this)
     }
 
     /// Waits for a failure after which the worker cannot go on.
@@ -133,6 +157,17 @@ impl<U: Unit> Dispatch<U> {
     /// Waits until no handler runs.
     pub(crate) async fn idle(&self) {
         self.wait_for(|state| state.lanes.out() == 0).await;
+    }
+
+    /// Looks from time to time whether a topic was made anew under the worker, which fails then. Never ends.
+    pub(crate) async fn look_at_topics(&self) {
+        loop {
+            tokio::time::sleep(self.settings.look_every).await;
+            if let Err(error) = self.unit.look().await {
+                self.fail(error);
+                return std::future::pending().await;
+            }
+        }
     }
 
     /// Starts no handler any more.
@@ -209,7 +244,7 @@ impl<U: Unit> Control for Dispatch<U> {
         let mut state = self.state();
         state.sealing.remove(partition);
         state.flow.assigned(partition);
-        state.partitions.entry(partition.clone()).or_default();
+        state.summary(partition);
         let owned = Owned {
             tracker: CommitTracker::new(start.epoch, start.offset),
             finished: start.finished,
@@ -260,13 +295,12 @@ impl<U: Unit> Control for Dispatch<U> {
 
     fn deliver(&self, records: &mut Vec<Record>) {
         let mut state = self.state();
-        let mut may_start = false;
         for record in records.drain(..) {
-            may_start |= !state.draining && state.admit(record);
+            if !state.draining {
+                state.admit(record);
+            }
         }
-        if may_start {
-            self.start_ready(state);
-        }
+        self.start_ready(&mut state);
     }
 
     fn change(&self) -> Change {
@@ -287,7 +321,7 @@ impl<U: Unit> Control for Dispatch<U> {
             }
         }
         for (partition, commit) in commits.iter().filter(|_| U::COMMIT_DECIDES) {
-            state.partitions.entry(partition.clone()).or_default().left_out = commit.left_out;
+            state.summary(partition).left_out = commit.left_out;
         }
         commits
     }

@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 
 use leastlock_core::classify;
 
+#[cfg(feature = "kafka")]
+use crate::partition::TopicId;
 use crate::partition::TopicPartition;
 use crate::sql::WorkerSql;
 
@@ -57,8 +59,41 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
-    /// A stored offset is not in the partition's log: records were deleted before they were handled, or the topic was made
-    /// anew. Going on would skip records silently.
+    /// A topic was deleted and made anew. What is known to be finished are records of the earlier one, so going on would skip
+    /// records of this one silently. [`Progress::rebase`](crate::Progress::rebase) says, for each of its partitions, where to
+    /// go on; a worker [without a database](crate::Effect::at_least_once) only has to be started again.
+    #[cfg(feature = "kafka")]
+    #[error(
+        "the topic {topic} was deleted and made anew (its id was {known} and is {found}), so what is finished is of another \
+         topic; nothing is skipped silently, so the worker stopped; Progress::rebase says where to go on"
+    )]
+    TopicMadeAnew {
+        /// The topic.
+        topic: String,
+        /// The one that the group has worked on.
+        known: TopicId,
+        /// The one that is there now.
+        found: TopicId,
+    },
+    /// The log of a partition does not have the offset that is next: records were deleted before they were handled, or the topic
+    /// was made anew. [`Progress::rebase`](crate::Progress::rebase) says where to go on.
+    #[cfg(feature = "kafka")]
+    #[error(
+        "offset {next_offset} is next in {partition}, and its log has only those from {log_start} to {log_end}; nothing is \
+         skipped silently, so the worker stopped; Progress::rebase says where to go on"
+    )]
+    OutsideOfLog {
+        /// The partition.
+        partition: TopicPartition,
+        /// Everything below is finished.
+        next_offset: i64,
+        /// The first offset of the log.
+        log_start: i64,
+        /// The one past its last.
+        log_end: i64,
+    },
+    /// A stored offset left the partition's log while the worker ran: records were deleted before they were handled, or the topic
+    /// was made anew. Going on would skip records silently.
     #[cfg(feature = "kafka")]
     #[error("a stored offset is outside of its partition's log; nothing is skipped silently, so the worker stopped")]
     OffsetOutOfRange {

@@ -56,6 +56,84 @@ pub trait Handler<DB: Dialect>: Send + Sync + 'static {
     -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
+/// Turns many records of a partition into their effect, in one transaction.
+///
+/// A small effect costs less than the transaction around it, so for such this is the mode to choose: one `BEGIN`, one fence and
+/// one commit for up to [`max_batch`](crate::Builder::max_batch) records.
+///
+/// # Contract
+/// As for a [`Handler`], but for this:
+/// - It is called for records of one partition, of one key or many, in the order of their offsets. Of a key the batch has those
+///   that come next, and no other batch has any of it at the time.
+/// - The batch takes effect as a whole or not at all. When it fails, and it had more than one record, no attempt of any record is
+///   counted; it is called for smaller batches of the same records, until the one that fails is alone. One that the
+///   [failure](BatchFailure::at) names is alone at once.
+/// - The worker's `handler_timeout` is that of the batch.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")] mod ledger {
+/// use leastlock_partition_worker::{BatchFailure, BatchHandler, Record};
+/// use sqlx::{QueryBuilder, Sqlite, Transaction};
+///
+/// struct Ledger;
+///
+/// impl BatchHandler<Sqlite> for Ledger {
+///     async fn handle(&self, batch: &[Record], tx: &mut Transaction<'_, Sqlite>) -> Result<(), BatchFailure> {
+///         let moves = batch.iter().map(|record| Ok((record.key(), record.json()?))).collect::<Result<Vec<_>, BatchFailure>>()?;
+///         let mut insert = QueryBuilder::new("INSERT INTO moves (code, units) ");
+///         insert.push_values(moves, |mut row, (code, units): (_, i64)| {
+///             row.push_bind(code).push_bind(units);
+///         });
+///         insert.build().execute(&mut **tx).await?;
+///         Ok(())
+///     }
+/// }
+/// # }
+/// ```
+pub trait BatchHandler<DB: Dialect>: Send + Sync + 'static {
+    /// Handles some records; there is at least one.
+    fn handle(
+        &self,
+        batch: &[Record],
+        tx: &mut Transaction<'_, DB>,
+    ) -> impl Future<Output = Result<(), BatchFailure>> + Send;
+}
+
+/// Why a batch failed. Made with `?` from any error, and from a [`Failure`].
+#[derive(Debug)]
+pub struct BatchFailure {
+    pub(crate) failure: Failure,
+    pub(crate) at: Option<i64>,
+}
+
+impl BatchFailure {
+    /// The failure of this record of the batch, which is then tried alone, and the others without it. A [`Malformed`] value
+    /// names its record by itself.
+    #[must_use]
+    pub fn at(record: &Record, failure: impl Into<Failure>) -> Self {
+        Self { failure: failure.into(), at: Some(record.offset()) }
+    }
+}
+
+impl fmt::Display for BatchFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.failure.fmt(f)
+    }
+}
+
+impl<E: StdError + Send + Sync + 'static> From<E> for BatchFailure {
+    fn from(error: E) -> Self {
+        let at = (&error as &dyn Any).downcast_ref::<Malformed>().map(Malformed::offset);
+        Self { failure: error.into(), at }
+    }
+}
+
+impl From<Failure> for BatchFailure {
+    fn from(failure: Failure) -> Self {
+        Self { failure, at: None }
+    }
+}
+
 /// Processes a record where there is no database that its effect and the mark of being finished could share.
 ///
 /// # Contract

@@ -6,24 +6,45 @@ use std::sync::Arc;
 
 use crate::partition::TopicPartition;
 
+#[cfg(test)]
+mod tests;
+
 /// What orders records: those of one lane run one after the other, in offset order.
-///
-/// All records of a partition that have no key share a lane.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LaneKey {
     /// The partition.
     pub partition: TopicPartition,
-    /// The record's key.
-    pub key: Option<Arc<[u8]>>,
+    /// The lane of it.
+    pub lane: Lane,
+}
+
+/// A lane of a partition.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Of the records with this key.
+    Key(Arc<[u8]>),
+    /// Of records that have no key, or that are in order whatever their key is.
+    Shared,
+    /// Of the one record at this offset. It has a name so that a redelivery waits for it.
+    Alone(i64),
+}
+
+/// Work that runs in a lane.
+pub trait Laned {
+    /// Its lane.
+    fn lane(&self) -> &LaneKey;
+    /// In a hand of how many pieces it may be at most, itself counted.
+    fn company(&self) -> usize;
 }
 
 /// The lanes of a worker, and the work of type `J` that waits in them.
 ///
 /// # Contract
-/// - Of a lane, at most one piece of work is out at a time: between [`start`](Self::start) and
-///   [`finish`](Self::finish) or [`rest`](Self::rest). Work of a lane comes out in the order in which it was pushed.
-/// - At most `limit` pieces of work are out at a time in all.
-/// - Lanes that are ready take turns.
+/// - Work comes out in *hands*: one or more pieces of one partition. Of a lane, at most one hand has work at a time, from
+///   [`start`](Self::start) until [`finish`](Self::finish), [`give_back`](Self::give_back) or [`rest`](Self::rest). Work of a
+///   lane comes out in the order in which it was pushed, and none of a lane is passed over.
+/// - At most `limit` hands are out at a time in all, each until [`hand_is_over`](Self::hand_is_over).
+/// - Partitions that have something ready take turns, and in each of them the lanes do.
 /// - [`purge`](Self::purge) forgets what waits; what is out stays out, and its lane stays taken until it is finished: when
 ///   the partition comes back, redelivered work of that key waits for it.
 #[derive(Debug)]
@@ -31,14 +52,21 @@ pub struct Lanes<J> {
     limit: usize,
     out: usize,
     partitions: HashMap<TopicPartition, OfPartition<J>>,
-    ready: VecDeque<LaneKey>,
+    /// Partitions with a lane that is ready, each once.
+    turns: VecDeque<TopicPartition>,
     rests: u64,
 }
 
-type OfPartition<J> = HashMap<Option<Arc<[u8]>>, Lane<J>>;
+#[derive(Debug)]
+struct OfPartition<J> {
+    lanes: HashMap<Lane, Queue<J>>,
+    ready: VecDeque<Lane>,
+    /// Lanes that are out.
+    out: usize,
+}
 
 #[derive(Debug)]
-struct Lane<J> {
+struct Queue<J> {
     state: State,
     waiting: VecDeque<J>,
 }
@@ -50,258 +78,191 @@ enum State {
     Resting(Rest),
 }
 
-/// A pause of a lane, ended by [`Lanes::wake`].
+/// A pause of lanes, ended by [`Lanes::wake`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rest(u64);
 
-impl<J> Lanes<J> {
-    /// No lanes yet; at most `limit` pieces of work will be out at a time.
+impl<J: Laned> Lanes<J> {
+    /// No lanes yet; at most `limit` hands will be out at a time.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { limit, out: 0, partitions: HashMap::new(), ready: VecDeque::new(), rests: 0 }
+        Self { limit, out: 0, partitions: HashMap::new(), turns: VecDeque::new(), rests: 0 }
     }
 
-    /// Puts work at the end of a lane.
-    pub fn push(&mut self, key: LaneKey, work: J) {
-        match self.partitions.entry(key.partition.clone()).or_default().entry(key.key.clone()) {
-            Entry::Occupied(mut lane) => lane.get_mut().waiting.push_back(work),
-            Entry::Vacant(lane) => {
-                lane.insert(Lane { state: State::Ready, waiting: VecDeque::from([work]) });
-                self.ready.push_back(key);
+    /// Puts work at the end of its lane.
+    pub fn push(&mut self, work: J) {
+        let LaneKey { partition, lane } = work.lane();
+        if !self.partitions.contains_key(partition) {
+            self.partitions.insert(partition.clone(), OfPartition::default());
+        }
+        let Some(of) = self.partitions.get_mut(partition) else { return };
+        match of.lanes.entry(lane.clone()) {
+            Entry::Occupied(mut queue) => queue.get_mut().waiting.push_back(work),
+            Entry::Vacant(queue) => {
+                if of.ready.is_empty() {
+                    self.turns.push_back(partition.clone());
+                }
+                of.ready.push_back(lane.clone());
+                queue.insert(Queue { state: State::Ready, waiting: VecDeque::from([work]) });
             }
         }
     }
 
-    /// Takes out the next piece of work, if a lane is ready and the limit allows.
-    pub fn start(&mut self) -> Option<(LaneKey, J)> {
+    /// Takes out the next hand, of at most `most` pieces of work, if there is something ready and the limit allows; answers
+    /// whether. The first pieces of its lanes come first.
+    pub fn start(&mut self, most: usize, hand: &mut Vec<J>) -> bool {
         if self.out >= self.limit {
-            return None;
+            return false;
         }
-        let key = self.ready.pop_front()?;
-        let lane = self.lane(&key)?;
-        lane.state = State::Out;
-        let work = lane.waiting.pop_front()?;
+        let Some(partition) = self.turns.pop_front() else { return false };
+        let Some(of) = self.partitions.get_mut(&partition) else { return false };
+        of.deal(most, hand);
+        if !of.ready.is_empty() {
+            self.turns.push_back(partition);
+        }
         self.out += 1;
-        Some((key, work))
+        true
+    }
+
+    /// A hand is done with. What became of its work is said by the other calls, before.
+    pub const fn hand_is_over(&mut self) {
+        self.out = self.out.saturating_sub(1);
     }
 
     /// The work of this lane that was out is done with; the lane goes on.
     pub fn finish(&mut self, key: &LaneKey) {
-        if self.lane(key).is_some_and(|lane| lane.state == State::Out) {
-            self.out -= 1;
-            self.release(key);
+        let Some(of) = self.partitions.get_mut(&key.partition) else { return };
+        let Entry::Occupied(mut queue) = of.lanes.entry(key.lane.clone()) else { return };
+        if queue.get().state != State::Out {
+            return;
+        }
+        of.out -= 1;
+        if queue.get().waiting.is_empty() {
+            queue.remove();
+            if of.lanes.is_empty() {
+                self.partitions.remove(&key.partition);
+            }
+            return;
+        }
+        queue.get_mut().state = State::Ready;
+        if of.ready.is_empty() {
+            self.turns.push_back(key.partition.clone());
+        }
+        of.ready.push_back(key.lane.clone());
+    }
+
+    /// Work that was out, all that a hand had of its lanes, in the order in which it came out, goes back to the front of them;
+    /// they come out next.
+    pub fn give_back(&mut self, work: Vec<J>) {
+        for piece in work.into_iter().rev() {
+            let LaneKey { partition, lane } = piece.lane().clone();
+            let Some(of) = self.partitions.get_mut(&partition) else { continue };
+            let Some(queue) = of.lanes.get_mut(&lane) else { continue };
+            queue.waiting.push_front(piece);
+            if queue.state == State::Out {
+                queue.state = State::Ready;
+                of.out -= 1;
+                if of.ready.is_empty() {
+                    self.turns.push_front(partition);
+                }
+                of.ready.push_front(lane);
+            }
         }
     }
 
-    /// The work of this lane that was out goes back to its front, and the lane rests until it is woken.
-    pub fn rest(&mut self, key: &LaneKey, work: J) -> Option<Rest> {
+    /// As [`give_back`](Self::give_back), but the lanes rest until they are woken.
+    pub fn rest(&mut self, work: Vec<J>) -> Rest {
         self.rests += 1;
         let rest = Rest(self.rests);
-        let lane = self.lane(key).filter(|lane| lane.state == State::Out)?;
-        lane.waiting.push_front(work);
-        lane.state = State::Resting(rest);
-        self.out -= 1;
-        Some(rest)
+        for piece in work.into_iter().rev() {
+            let LaneKey { partition, lane } = piece.lane();
+            let Some(of) = self.partitions.get_mut(partition) else { continue };
+            let Some(queue) = of.lanes.get_mut(lane) else { continue };
+            if queue.state == State::Out {
+                queue.state = State::Resting(rest);
+                of.out -= 1;
+            }
+            queue.waiting.push_front(piece);
+        }
+        rest
     }
 
     /// Ends this rest of the lane; if the lane has been purged meanwhile, nothing happens.
     pub fn wake(&mut self, key: &LaneKey, rest: Rest) {
-        if self.lane(key).is_some_and(|lane| lane.state == State::Resting(rest)) {
-            self.release(key);
+        let Some(of) = self.partitions.get_mut(&key.partition) else { return };
+        let Some(queue) = of.lanes.get_mut(&key.lane).filter(|queue| queue.state == State::Resting(rest)) else {
+            return;
+        };
+        queue.state = State::Ready;
+        if of.ready.is_empty() {
+            self.turns.push_back(key.partition.clone());
         }
+        of.ready.push_back(key.lane.clone());
     }
 
     /// Forgets the work of a partition that waits; answers it.
     pub fn purge(&mut self, partition: &TopicPartition) -> Vec<J> {
-        let Some(lanes) = self.partitions.get_mut(partition) else {
+        let Some(of) = self.partitions.get_mut(partition) else {
             return Vec::new();
         };
-        let forgotten = lanes.values_mut().flat_map(|lane| lane.waiting.drain(..)).collect();
-        lanes.retain(|_, lane| lane.state == State::Out);
-        if lanes.is_empty() {
+        let forgotten = of.lanes.values_mut().flat_map(|queue| queue.waiting.drain(..)).collect();
+        of.lanes.retain(|_, queue| queue.state == State::Out);
+        of.ready.clear();
+        if of.lanes.is_empty() {
             self.partitions.remove(partition);
         }
-        self.ready.retain(|key| key.partition != *partition);
+        self.turns.retain(|turn| turn != partition);
         forgotten
     }
 
     /// Whether nothing of this partition is out.
     #[must_use]
     pub fn is_quiet(&self, partition: &TopicPartition) -> bool {
-        let lanes = self.partitions.get(partition);
-        lanes.is_none_or(|lanes| lanes.values().all(|lane| lane.state != State::Out))
+        self.out_of(partition) == 0
     }
 
-    /// How many pieces of work are out.
+    /// How many lanes of this partition are out.
+    #[must_use]
+    pub fn out_of(&self, partition: &TopicPartition) -> usize {
+        self.partitions.get(partition).map_or(0, |of| of.out)
+    }
+
+    /// How many hands are out.
     #[must_use]
     pub const fn out(&self) -> usize {
         self.out
     }
+}
 
-    fn lane(&mut self, key: &LaneKey) -> Option<&mut Lane<J>> {
-        self.partitions.get_mut(&key.partition)?.get_mut(&key.key)
-    }
-
-    fn release(&mut self, key: &LaneKey) {
-        let Some(lanes) = self.partitions.get_mut(&key.partition) else { return };
-        let Some(lane) = lanes.get_mut(&key.key) else { return };
-        if lane.waiting.is_empty() {
-            lanes.remove(&key.key);
-            if lanes.is_empty() {
-                self.partitions.remove(&key.partition);
+impl<J: Laned> OfPartition<J> {
+    /// Puts the next pieces of work into a hand: one of each lane that is ready, then more of the same lanes in turn.
+    fn deal(&mut self, most: usize, hand: &mut Vec<J>) {
+        let (begin, mut room) = (hand.len(), most.max(1));
+        let fits = |count: usize, room: usize, piece: &J| count < room.min(piece.company().max(1));
+        while let Some(queue) = self.ready.front().and_then(|lane| self.lanes.get_mut(lane)) {
+            let Some(piece) = queue.waiting.pop_front_if(|piece| fits(hand.len() - begin, room, piece)) else { break };
+            room = room.min(piece.company().max(1));
+            queue.state = State::Out;
+            self.out += 1;
+            self.ready.pop_front();
+            hand.push(piece);
+        }
+        let mut before = begin;
+        while hand.len() - begin < room && before < hand.len() {
+            let queue = self.lanes.get_mut(&hand[before].lane().lane);
+            let piece =
+                queue.and_then(|queue| queue.waiting.pop_front_if(|piece| fits(hand.len() - begin, room, piece)));
+            if let Some(piece) = piece {
+                room = room.min(piece.company().max(1));
+                hand.push(piece);
             }
-        } else {
-            lane.state = State::Ready;
-            self.ready.push_back(key.clone());
+            before += 1;
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn lane(partition: i32, key: Option<&str>) -> LaneKey {
-        LaneKey { partition: TopicPartition::new("t", partition), key: key.map(|key| key.as_bytes().into()) }
-    }
-
-    #[test]
-    fn null_keys_of_a_partition_share_a_lane_and_an_empty_key_is_a_key() {
-        let mut lanes = Lanes::new(10);
-        lanes.push(lane(0, None), 1);
-        lanes.push(lane(0, None), 2);
-        lanes.push(lane(0, Some("")), 3);
-        lanes.push(lane(1, None), 4);
-        let out: Vec<_> = std::iter::from_fn(|| lanes.start()).map(|(_, work)| work).collect();
-        assert_eq!(out, [1, 3, 4]);
-    }
-
-    #[test]
-    fn a_resting_lane_gives_its_place_to_others_and_keeps_its_order() {
-        let mut lanes = Lanes::new(1);
-        lanes.push(lane(0, Some("a")), 1);
-        lanes.push(lane(0, Some("a")), 2);
-        lanes.push(lane(0, Some("b")), 3);
-        let (a, one) = lanes.start().expect("a is ready");
-        let rest = lanes.rest(&a, one).expect("a was out");
-        let (b, three) = lanes.start().expect("b is ready");
-        assert_eq!((b, three), (lane(0, Some("b")), 3));
-        lanes.finish(&lane(0, Some("b")));
-        assert!(lanes.start().is_none());
-        lanes.wake(&a, rest);
-        assert_eq!(lanes.start().map(|(_, work)| work), Some(1));
-    }
-
-    #[test]
-    fn p1_a_redelivered_key_waits_for_what_still_runs_from_before_the_purge() {
-        let mut lanes = Lanes::new(10);
-        lanes.push(lane(0, Some("a")), "before");
-        lanes.push(lane(0, Some("a")), "forgotten");
-        let (a, _) = lanes.start().expect("ready");
-        assert_eq!(lanes.purge(&a.partition), ["forgotten"]);
-        lanes.push(a.clone(), "redelivered");
-        assert!(lanes.start().is_none(), "a handler of this key is still running");
-        lanes.finish(&a);
-        assert_eq!(lanes.start().map(|(_, work)| work), Some("redelivered"));
-    }
-
-    #[test]
-    fn a_rest_from_before_a_purge_wakes_nothing() {
-        let mut lanes = Lanes::new(10);
-        lanes.push(lane(0, Some("a")), 1);
-        let (a, one) = lanes.start().expect("ready");
-        let stale = lanes.rest(&a, one).expect("out");
-        assert_eq!(lanes.purge(&a.partition), [1]);
-        lanes.push(a.clone(), 1);
-        let (_, one) = lanes.start().expect("ready anew");
-        lanes.rest(&a, one);
-        lanes.wake(&a, stale);
-        assert!(lanes.start().is_none());
-    }
-
-    #[derive(Debug, Clone)]
-    enum Op {
-        Push { key: u8 },
-        Next,
-        Finish { pick: usize },
-        Rest { pick: usize },
-        Wake { pick: usize },
-        Purge { partition: i32 },
-    }
-
-    fn op() -> impl Strategy<Value = Op> {
-        prop_oneof![
-            4 => (0..6_u8).prop_map(|key| Op::Push { key }),
-            4 => Just(Op::Next),
-            3 => any::<usize>().prop_map(|pick| Op::Finish { pick }),
-            1 => any::<usize>().prop_map(|pick| Op::Rest { pick }),
-            1 => any::<usize>().prop_map(|pick| Op::Wake { pick }),
-            1 => (0..2).prop_map(|partition| Op::Purge { partition }),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn one_of_a_lane_at_a_time_in_order_within_the_limit(ops in prop::collection::vec(op(), 0..300)) {
-            let mut lanes = Lanes::new(3);
-            let mut out: Vec<(LaneKey, u64)> = Vec::new();
-            let mut resting: Vec<(LaneKey, Rest)> = Vec::new();
-            let mut waiting: HashMap<LaneKey, VecDeque<u64>> = HashMap::new();
-            let mut number = 0;
-            for op in ops {
-                match op {
-                    Op::Push { key } => {
-                        number += 1;
-                        let key = lane(i32::from(key % 2), Some(&key.to_string()));
-                        waiting.entry(key.clone()).or_default().push_back(number);
-                        lanes.push(key, number);
-                    }
-                    Op::Next => if let Some((key, work)) = lanes.start() {
-                            prop_assert!(out.iter().all(|(other, _)| *other != key), "two of a lane");
-                            prop_assert_eq!(waiting.get_mut(&key).and_then(VecDeque::pop_front), Some(work));
-                            out.push((key, work));
-                        } else {
-                            let idle = waiting.iter().filter(|(key, queue)| {
-                                !queue.is_empty()
-                                    && out.iter().all(|(other, _)| other != *key)
-                                    && resting.iter().all(|(other, _)| other != *key)
-                            });
-                            prop_assert!(out.len() == 3 || idle.count() == 0, "a ready lane was passed over");
-                        }
-                    Op::Finish { pick } if !out.is_empty() => {
-                        let (key, _) = out.swap_remove(pick % out.len());
-                        lanes.finish(&key);
-                    }
-                    Op::Rest { pick } if !out.is_empty() => {
-                        let (key, work) = out.swap_remove(pick % out.len());
-                        waiting.entry(key.clone()).or_default().push_front(work);
-                        let rest = lanes.rest(&key, work).expect("it was out");
-                        resting.push((key, rest));
-                    }
-                    Op::Wake { pick } if !resting.is_empty() => {
-                        let (key, rest) = resting.swap_remove(pick % resting.len());
-                        lanes.wake(&key, rest);
-                    }
-                    Op::Purge { partition } => {
-                        let partition = TopicPartition::new("t", partition);
-                        let mut gone = lanes.purge(&partition);
-                        let mut expected: Vec<u64> = Vec::new();
-                        for (key, queue) in &mut waiting {
-                            if key.partition == partition {
-                                expected.extend(queue.drain(..));
-                            }
-                        }
-                        gone.sort_unstable();
-                        expected.sort_unstable();
-                        prop_assert_eq!(gone, expected);
-                        resting.retain(|(key, _)| key.partition != partition);
-                    }
-                    _ => {}
-                }
-                prop_assert_eq!(lanes.out(), out.len());
-            }
-        }
+impl<J> Default for OfPartition<J> {
+    fn default() -> Self {
+        Self { lanes: HashMap::new(), ready: VecDeque::new(), out: 0 }
     }
 }

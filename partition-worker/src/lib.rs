@@ -17,7 +17,7 @@
 //! # What it does not promise
 //! - Anything about what a handler does outside of its transaction: that may happen more than once.
 //! - Order between keys, or between partitions.
-//! - Progress while a handler of an earlier owner has its transaction open: on PostgreSQL the server ends it after
+//! - Progress while a handler of an earlier owner has its transaction open: on PostgreSQL and MariaDB the server ends it after
 //!   [`Timeouts::idle`] at the latest; SQLite has one writer at a time, and a *stopped* one blocks the file.
 //! - Kafka's committed offset being exact: it is a hint, and the database is what a worker starts from.
 //!
@@ -93,12 +93,14 @@
 //! | [`record`] | a record, independent of the Kafka client |
 //! | `effect` (feature `kafka`) | where the effect goes |
 //! | [`progress`] | seal, fence and fold: the exactly-once effect in the database |
+//! | [`own_transaction`] | a handler's transaction, which leaves its connection as it was |
 //! | [`tracker`] | which offset may be committed; pure |
 //! | [`runs`] | finished offsets as runs, and how they travel in a commit; pure |
+//! | [`ordering`] | which records are in order; pure |
 //! | [`lanes`] | one record of a key at a time; pure |
 //! | [`assignment`] | the rebalance as a state machine; pure |
 //! | [`flow`] | back-pressure; pure |
-//! | [`partition`] | names of partitions, and epochs |
+//! | [`partition`] | names of partitions, epochs, and ids of topics |
 //! | [`summary`] | what a worker did |
 //! | [`error`] | what can go wrong |
 //! | [`sql`] | tables and statements per engine |
@@ -108,9 +110,13 @@ mod dispatch;
 #[cfg(feature = "kafka")]
 pub mod effect;
 #[cfg(feature = "kafka")]
+mod inquiry;
+#[cfg(feature = "kafka")]
 mod polling;
 #[cfg(feature = "kafka")]
 mod settings;
+#[cfg(feature = "kafka")]
+mod topic_id;
 #[cfg(feature = "kafka")]
 pub mod worker;
 
@@ -119,6 +125,8 @@ pub mod error;
 pub mod flow;
 pub mod handler;
 pub mod lanes;
+pub mod ordering;
+pub mod own_transaction;
 pub mod partition;
 pub mod progress;
 pub mod record;
@@ -131,8 +139,10 @@ pub mod tracker;
 pub use crate::effect::Effect;
 pub use crate::error::Error;
 pub use crate::flow::Limits;
-pub use crate::handler::{Failure, Handler, Process};
-pub use crate::partition::{Epoch, TopicPartition};
+pub use crate::handler::{BatchFailure, BatchHandler, Failure, Handler, Process};
+pub use crate::ordering::{NullKeys, Ordering};
+pub use crate::own_transaction::OwnTransaction;
+pub use crate::partition::{Epoch, TopicId, TopicPartition};
 pub use crate::progress::{Progress, Timeouts};
 pub use crate::record::Record;
 #[cfg(feature = "kafka")]

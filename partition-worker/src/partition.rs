@@ -1,4 +1,4 @@
-//! The name of a partition, and the epoch of its ownership.
+//! The name of a partition, the epoch of its ownership, and the id of its topic.
 
 use std::fmt;
 use std::sync::Arc;
@@ -58,5 +58,101 @@ impl Epoch {
 impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// Which topic of a name it is: a topic that is deleted and made anew has another id (KIP-516). Shown as Kafka's tools do.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TopicId(u128);
+
+/// The alphabet of "base64url" (RFC 4648, section 5), which Kafka's tools write ids in.
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/// 128 bits are 21 digits of six bits and a last one with two bits.
+const DIGITS: u32 = 22;
+
+impl TopicId {
+    /// The id with these bits. `None` for zero, which is how a cluster says that it has no ids.
+    #[must_use]
+    pub const fn new(bits: u128) -> Option<Self> {
+        if bits == 0 { None } else { Some(Self(bits)) }
+    }
+
+    /// Its bits.
+    #[must_use]
+    pub const fn get(self) -> u128 {
+        self.0
+    }
+
+    /// The id that is shown so; `None` if none is.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.len() != DIGITS as usize {
+            return None;
+        }
+        let (mut bits, mut left) = (0_u128, u128::BITS);
+        for digit in text.bytes() {
+            let value = u128::try_from(ALPHABET.iter().position(|known| *known == digit)?).ok()?;
+            let taken = left.min(6);
+            left -= taken;
+            bits = (bits << taken) | (value >> (6 - taken));
+        }
+        Self::new(bits).filter(|id| id.to_string() == text)
+    }
+
+    /// As a table holds it.
+    pub(crate) fn stored(text: &str) -> Result<Self, sqlx::Error> {
+        Self::parse(text).ok_or_else(|| sqlx::Error::Decode(format!("{text:?} is no topic id").into()))
+    }
+}
+
+impl fmt::Display for TopicId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write as _;
+        for digit in 0..DIGITS {
+            let (shift, bits) = ((u128::BITS - 6).checked_sub(6 * digit), self.0);
+            // The last digit has two bits, and four that are zero.
+            let value = shift.map_or(bits << 4, |shift| bits >> shift) & 63;
+            f.write_char(char::from(ALPHABET[usize::try_from(value).unwrap_or_default()]))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for TopicId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TopicId({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checked against `java.util.Base64.getUrlEncoder().withoutPadding()`, as `org.apache.kafka.common.Uuid` does it.
+    #[test]
+    fn a_topic_id_is_shown_as_kafka_shows_it() {
+        for (bits, text) in [
+            (1, "AAAAAAAAAAAAAAAAAAAAAQ"),
+            (u128::MAX, "_____________________w"),
+            (0x0123_4567_89ab_cdef_fedc_ba98_7654_3210, "ASNFZ4mrze_-3LqYdlQyEA"),
+        ] {
+            let id = TopicId::new(bits).expect("not zero");
+            assert_eq!(id.to_string(), text);
+            assert_eq!(TopicId::parse(text), Some(id));
+        }
+    }
+
+    #[test]
+    fn what_is_no_topic_id_is_none() {
+        assert_eq!(TopicId::new(0), None);
+        for text in [
+            "",
+            "AAAAAAAAAAAAAAAAAAAAAA",
+            "AAAAAAAAAAAAAAAAAAAAAR",
+            "AAAAAAAAAAAAAAAAAAAAA+",
+            "AAAAAAAAAAAAAAAAAAAAAQ==",
+        ] {
+            assert_eq!(TopicId::parse(text), None, "{text}");
+        }
     }
 }

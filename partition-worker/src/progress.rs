@@ -4,7 +4,9 @@
 //! |---|---|
 //! | [`seal`](Progress::seal) | takes a partition over: afterwards no earlier owner can commit anything |
 //! | [`enter`](Progress::enter) | the fence: a handler's first statement, which also marks its record as finished |
+//! | [`enter_all`](Progress::enter_all) | the fence of many records in one transaction |
 //! | [`fold`](Progress::fold) | the owner's housekeeping: many finished offsets become one `next_offset` |
+//! | [`identify`](Progress::identify) | tells a topic from another of its name, and [`rebase`](Progress::rebase) goes on with that one |
 //!
 //! The worker uses these by itself. They stand here for consumers of another kind, and because what they promise can be
 //! tested without Kafka.
@@ -17,15 +19,21 @@ use sqlx::Pool;
 
 use leastlock_core::{Backoff, Statement};
 
+use crate::own_transaction::OwnTransaction;
 use crate::partition::TopicPartition;
-use crate::sql::WorkerSql;
+use crate::sql::{Place, WorkerSql};
 
+mod batch;
 mod fence;
 mod fold;
+mod identity;
+mod rebase;
 mod seal;
 
 pub use self::fence::Entry;
 pub use self::fold::Fold;
+pub use self::identity::Identity;
+pub use self::rebase::Rebased;
 pub use self::seal::{Blocker, Guard, Seal, Sealed};
 
 /// The progress of one consumer group, as one owner sees it.
@@ -42,13 +50,13 @@ pub struct Progress<DB: WorkerSql> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// One attempt of a seal to raise the guard row; then who is in the way is reported, and the next attempt begins.
-    /// PostgreSQL's `statement_timeout`. Default: 5 s.
+    /// PostgreSQL's `statement_timeout`, MariaDB's `max_statement_time`. Default: 5 s.
     pub seal: Duration,
     /// How long a handler's transaction may be idle, that is, how long a stopped process can hold up a seal. PostgreSQL's
-    /// `idle_in_transaction_session_timeout`. A handler that waits longer than this for something outside of its
+    /// `idle_in_transaction_session_timeout`; MariaDB's `idle_transaction_timeout`, in whole seconds, rounded up. A handler that waits longer than this for something outside of its
     /// transaction loses it. Default: 10 s.
     pub idle: Duration,
-    /// A fold's wait for the guard row. PostgreSQL's `lock_timeout`. Default: 200 ms.
+    /// A fold's wait for the guard row. PostgreSQL's `lock_timeout`, MariaDB's `max_statement_time`. Default: 200 ms.
     pub fold: Duration,
     /// How long the database may take to answer a request of this crate's own: to begin a handler's transaction, to let it
     /// in, to commit it, to do a step of a seal (the second one beyond [`seal`](Self::seal)) or a fold. Counted here and not
@@ -102,15 +110,27 @@ impl<DB: WorkerSql> Progress<DB> {
         self.timeouts
     }
 
-    #[cfg(feature = "kafka")]
-    pub(crate) async fn begin(&self) -> Result<sqlx::Transaction<'static, DB>, sqlx::Error> {
-        self.answered(leastlock_core::begin(&self.pool)).await
+    /// Begins the transaction of a handler, whose first statement is to be [`enter`](Self::enter).
+    ///
+    /// # Errors
+    /// What the pool or the database said, or that they said nothing within [`Timeouts::request`].
+    ///
+    /// # Cancel safety
+    /// Dropped at any time, no transaction stays open.
+    pub async fn begin(&self) -> Result<OwnTransaction<DB>, sqlx::Error> {
+        self.answered(DB::begin(&self.pool, self.timeouts.idle)).await
     }
 
     /// Commits what a handler has done, and fails if a statement that the handler overlooked has aborted it.
-    #[cfg(feature = "kafka")]
-    pub(crate) async fn commit(&self, tx: sqlx::Transaction<'_, DB>) -> Result<(), sqlx::Error> {
-        self.answered(leastlock_core::commit(tx)).await
+    ///
+    /// # Errors
+    /// What the database said, or that it said nothing within [`Timeouts::request`]. Whether it took effect is unknown if the
+    /// error's class says so; the next [`enter`](Self::enter) of that record finds it out.
+    ///
+    /// # Cancel safety
+    /// Dropped before its end, the outcome is unknown, but never half.
+    pub async fn commit(&self, tx: OwnTransaction<DB>) -> Result<(), sqlx::Error> {
+        self.answered(tx.commit()).await
     }
 
     /// What the database answers, if it does within [`Timeouts::request`].
@@ -119,7 +139,11 @@ impl<DB: WorkerSql> Progress<DB> {
     }
 
     fn about<'a>(&'a self, sql: &'static str, partition: &'a TopicPartition) -> Statement<'a> {
-        Statement::new(sql).bind(&*self.group).bind(partition.topic()).bind(i64::from(partition.partition()))
+        self.place(partition).bind_to(sql)
+    }
+
+    fn place<'a>(&'a self, partition: &'a TopicPartition) -> Place<'a> {
+        Place { group: &self.group, topic: partition.topic(), partition: i64::from(partition.partition()) }
     }
 }
 

@@ -149,7 +149,12 @@ impl Record {
         std::str::from_utf8(self.present()?).map_err(|source| self.malformed(Wrong::Text(source)))
     }
 
+    /// A record at the same place, without what it says.
     #[cfg(feature = "kafka")]
+    pub(crate) fn stub(&self) -> Self {
+        Self::at(self.source.clone(), self.offset)
+    }
+
     pub(crate) fn shared_key(&self) -> Option<Arc<[u8]>> {
         self.key.clone()
     }
@@ -206,6 +211,12 @@ pub struct Malformed {
     offset: i64,
     #[source]
     wrong: Wrong,
+}
+
+impl Malformed {
+    pub(crate) const fn offset(&self) -> i64 {
+        self.offset
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -9,6 +9,7 @@ use leastlock_core::{Backoff, Dialect, Engine};
 
 use crate::error::Error;
 use crate::flow::Limits;
+use crate::ordering::{NullKeys, Ordering};
 
 /// What happens when a handler has failed for good.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,7 +25,10 @@ pub enum OnFailure {
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) concurrency: Option<usize>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: Option<Limits>,
+    pub(crate) ordering: Ordering,
+    pub(crate) null_keys: NullKeys,
+    pub(crate) max_batch: usize,
     pub(crate) max_attempts: u32,
     pub(crate) handler_timeout: Duration,
     pub(crate) backoff: Backoff,
@@ -34,6 +38,7 @@ pub(crate) struct Settings {
     pub(crate) fold_every: Duration,
     pub(crate) fold_after: usize,
     pub(crate) rejoin_after: Duration,
+    pub(crate) look_every: Duration,
     pub(crate) revoke_timeout: Duration,
     pub(crate) commit_metadata: usize,
 }
@@ -42,7 +47,10 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             concurrency: None,
-            limits: Limits::default(),
+            limits: None,
+            ordering: Ordering::Key,
+            null_keys: NullKeys::OneLane,
+            max_batch: 100,
             max_attempts: 10,
             handler_timeout: Duration::from_mins(5),
             backoff: Backoff::new(Duration::from_millis(50), Duration::from_secs(5)),
@@ -52,6 +60,7 @@ impl Default for Settings {
             fold_every: Duration::from_secs(2),
             fold_after: 1_000,
             rejoin_after: Duration::from_secs(45),
+            look_every: Duration::from_secs(5),
             revoke_timeout: Duration::from_secs(3),
             commit_metadata: 4_096,
         }
@@ -70,6 +79,25 @@ impl Settings {
         })
     }
 
+    /// How many batches run at a time on this pool: few, so that they are large.
+    pub(crate) fn concurrency_of_batches<DB: Dialect>(&self, pool: &Pool<DB>) -> usize {
+        self.concurrency.unwrap_or_else(|| self.concurrency(pool).min(4))
+    }
+
+    /// How much is held at most with so many handlers at a time: enough for each to have something, when partitions are resumed
+    /// at half of it.
+    pub(crate) fn limits(&self, concurrency: usize) -> Limits {
+        self.limits.unwrap_or_else(|| {
+            let default = Limits::default();
+            let least = concurrency.saturating_mul(8);
+            Limits {
+                records_per_partition: default.records_per_partition.max(least),
+                records: default.records.max(least),
+                ..default
+            }
+        })
+    }
+
     /// How many handlers run at a time without a database.
     pub(crate) fn concurrency_alone(&self) -> usize {
         self.concurrency.unwrap_or(16)
@@ -85,9 +113,10 @@ impl Settings {
         )?;
         range(self.max_attempts >= 1, "max_attempts", "must be at least 1")?;
         range(!self.handler_timeout.is_zero(), "handler_timeout", "must not be zero")?;
-        let Limits { records_per_partition, records, bytes, finished_ahead } = self.limits;
+        let Limits { records_per_partition, records, bytes, finished_ahead } = self.limits.unwrap_or_default();
         let all = [records_per_partition, records, bytes, finished_ahead];
         range(all.iter().all(|limit| *limit >= 1), "limits", "must each be at least 1")?;
+        range((1..=10_000).contains(&self.max_batch), "max_batch", "must be from 1 to 10,000")?;
         range(!self.drain_timeout.is_zero(), "drain_timeout", "must not be zero")?;
         range(!self.commit_every.is_zero(), "commit_every", "must not be zero")?;
         range(
@@ -100,6 +129,7 @@ impl Settings {
             "commit_metadata",
             "must be at most 32,767 bytes, which Kafka can carry",
         )?;
+        range(!self.look_every.is_zero(), "look_every", "must not be zero")?;
         range(!self.fold_every.is_zero(), "fold_every", "must not be zero")
     }
 }

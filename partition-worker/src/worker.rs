@@ -1,5 +1,6 @@
 //! The worker: built, run, and shut down.
 
+use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::{Database, Dispatch, Origin, Processes, Records, Unit};
+use crate::dispatch::{Batches, Database, Dispatch, Origin, Processes, Records, Unit};
 use crate::effect::{AtLeastOnce, InDatabase, Mode};
 use crate::error::Error;
-use crate::handler::{Handler, Process};
+use crate::handler::{BatchHandler, Handler, Process};
 use crate::polling::{self, Control, Order, Setup};
 use crate::progress::Progress;
 use crate::settings::{Reset, Settings};
@@ -74,6 +75,24 @@ impl<DB: WorkerSql> Worker<InDatabase<DB>> {
         self.consume(Records { database, handler }, concurrency, shutdown).await
     }
 
+    /// As [`run`](Self::run), with many records of a partition in a transaction: one that has little to do for each of them takes
+    /// most of its time to begin and to commit.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As for [`run`](Self::run).
+    pub async fn run_batches<H: BatchHandler<DB>>(
+        self,
+        handler: H,
+        shutdown: CancellationToken,
+    ) -> Result<Summary, Error> {
+        let (concurrency, database) = (self.settings.concurrency_of_batches(&self.mode.pool), self.database());
+        let max_batch = self.settings.max_batch;
+        self.consume(Batches { database, handler, max_batch }, concurrency, shutdown).await
+    }
+
     fn database(&self) -> Database<DB> {
         let owner = uuid::Uuid::new_v4().to_string();
         let progress = Progress::new(self.mode.pool.clone(), self.group.as_str(), owner);
@@ -125,11 +144,13 @@ impl<M: Mode> Worker<M> {
 
         let mut fold = interval(fold_every);
         fold.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looks = pin!(dispatch.look_at_topics());
         let early = loop {
             tokio::select! {
                 () = shutdown.cancelled() => break None,
                 () = dispatch.failed() => break None,
                 end = &mut ended => break Some(end),
+                () = &mut looks => {}
                 _ = fold.tick() => dispatch.start_folds(),
             }
         };

@@ -1,5 +1,5 @@
 //! The exactly-once effect in the database, without Kafka: seal, fence and fold, and what they catch.
-#![cfg(any(feature = "sqlite", feature = "postgres"))]
+#![cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 
 #[path = "progress/bench.rs"]
 mod bench;
@@ -24,43 +24,106 @@ leastlock_testkit::mount!(suite:
     nobody_waits_at_the_fence_for_a_start_to_be_fixed,
 );
 
-#[cfg(feature = "postgres")]
+#[path = "progress/batch.rs"]
+mod batch;
+
+mod batches {
+    use super::batch as suite;
+
+    leastlock_testkit::mount!(suite:
+        a_batch_takes_effect_as_a_whole_and_is_told_what_is_finished,
+        p7_a_batch_of_an_earlier_epoch_is_fenced,
+        p7_a_batchs_fence_looks_at_the_epoch,
+        p7_double_a_batchs_fence_without_the_epoch_lets_it_in,
+        p20_a_batch_is_applied_once_beside_a_fold,
+        no_batch_is_let_in_before_the_start_is_fixed,
+        of_two_batches_with_a_record_in_common_one_is_let_in,
+    );
+}
+
+#[path = "progress/made_anew.rs"]
+mod made_anew;
+
+mod anew {
+    use super::made_anew as suite;
+
+    leastlock_testkit::mount!(suite:
+        p19_after_a_rebase_no_record_of_the_new_topic_is_skipped,
+        p19_double_a_rebase_that_forgets_nothing_skips_records,
+        p19_double_without_an_id_the_new_records_are_taken_for_done,
+        a_rebase_says_who_and_why,
+    );
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "progress/open_transactions.rs"]
 mod open_transactions;
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "progress/ignored_error.rs"]
 mod ignored_error;
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod ignored {
     use super::ignored_error as suite;
 
-    leastlock_testkit::mount!(suite on postgres:
+    leastlock_testkit::mount!(suite on postgres and mysql:
         an_ignored_error_loses_no_record,
         double_a_plain_commit_loses_the_record,
     );
 }
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod open {
     use super::open_transactions as suite;
 
-    leastlock_testkit::mount!(suite on postgres:
+    leastlock_testkit::mount!(suite on postgres and mysql:
         p16_newcomers_stop_at_the_gate_and_the_seal_reports_who_is_in_the_way,
+        p16_a_newcomer_stops_at_the_gate,
+        p16_double_a_fence_without_the_gate_lets_newcomers_in,
         p16_a_seal_does_not_end_before_an_open_handler_does,
         p16_double_a_check_without_the_share_lock_lets_a_zombie_through,
         p16_a_seal_gets_through_a_constant_load_of_share_lockers,
-        p16_double_a_seal_without_the_gate_starves,
         p16_a_stopped_handler_holds_up_the_seal_no_longer_than_the_idle_timeout,
         p16_double_a_fence_without_an_idle_timeout_holds_it_up_for_ever,
-        p20_double_a_key_share_lock_applies_it_twice,
         p20_double_a_comparison_outside_the_locked_scan_applies_it_twice,
+        p16_a_batch_stops_at_the_gate,
+        p16_a_seal_does_not_end_before_an_open_batch_does,
+        p16_double_a_batch_without_the_share_lock_lets_a_zombie_through,
+        p20_double_a_batch_compared_outside_the_locked_scan_is_applied_twice,
+    );
+}
+
+#[cfg(feature = "mysql")]
+#[path = "progress/connection.rs"]
+mod connection;
+
+#[cfg(feature = "mysql")]
+mod kept {
+    use super::connection as suite;
+
+    leastlock_testkit::mount!(suite on mysql: a_handlers_transaction_leaves_its_connection_as_it_was);
+}
+
+/// What PostgreSQL has and MariaDB has not.
+#[cfg(feature = "postgres")]
+mod weak {
+    use super::open_transactions as suite;
+
+    leastlock_testkit::mount!(suite on postgres:
+        p16_double_a_seal_without_the_gate_starves,
+        p20_double_a_key_share_lock_applies_it_twice,
     );
 }
 
 #[cfg(feature = "postgres")]
 #[test]
-fn stopped_handler() {
-    open_transactions::stopped_handler_child("stopped_handler");
+fn stopped_handler_postgres() {
+    open_transactions::stopped_handler_child::<sqlx::Postgres>("stopped_handler_postgres");
+}
+
+#[cfg(feature = "mysql")]
+#[test]
+fn stopped_handler_mysql() {
+    open_transactions::stopped_handler_child::<sqlx::MySql>("stopped_handler_mysql");
 }

@@ -219,7 +219,9 @@ fn two_moments_told_apart(tracker: &mut CommitTracker, finish: &mut dyn FnMut(&m
 fn marks_what_never_finished(build: Build) -> bool {
     let mut tracker = CommitTracker::begin(1, 10);
     (10..20).for_each(|offset| Tracking::deliver(&mut tracker, offset));
-    [15, 17, 19].into_iter().for_each(|offset| Tracking::finish(&mut tracker, 1, offset));
+    for offset in [15, 17, 19] {
+        Tracking::finish(&mut tracker, 1, offset);
+    }
     let mut finish = |tracker: &mut CommitTracker| {
         for offset in [10, 11, 12] {
             Tracking::finish(tracker, 1, offset);

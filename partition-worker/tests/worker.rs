@@ -1,16 +1,18 @@
-//! The worker end to end: SQLite with the mock cluster, PostgreSQL with the real broker.
-#![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres")))]
+//! The worker end to end: SQLite with the mock cluster, PostgreSQL and MariaDB with the real broker.
+#![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/blame.rs"]
 mod blame;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/closing.rs"]
 mod closing;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/lost_reply.rs"]
 mod lost_reply;
-#[cfg(feature = "postgres")]
+#[path = "worker/made_anew.rs"]
+mod made_anew;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/no_answer.rs"]
 mod no_answer;
 #[path = "worker/rig.rs"]
@@ -35,8 +37,18 @@ leastlock_testkit::mount!(suite:
     an_offset_that_the_log_does_not_have_stops_the_worker,
 );
 
-/// What only the real broker and PostgreSQL can show.
-#[cfg(feature = "postgres")]
+mod anew {
+    use super::made_anew as suite;
+
+    leastlock_testkit::mount!(suite:
+        p19_a_topic_made_anew_with_fewer_records_stops_the_worker_until_rebase,
+        p19_a_topic_made_anew_with_more_records_stops_the_worker_until_rebase,
+        p19_double_a_topic_known_by_its_name_alone_is_skipped_over,
+    );
+}
+
+/// What only the real broker and a database server can show.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod real {
     mod suite {
         pub(crate) use crate::blame::{
@@ -48,6 +60,7 @@ mod real {
             a_commit_that_never_arrives_is_done_again, a_commit_whose_reply_is_lost_counts_once,
             a_commit_whose_reply_never_comes_counts_once,
         };
+        pub(crate) use crate::made_anew::p19_a_topic_made_anew_under_the_worker_stops_it;
         pub(crate) use crate::no_answer::{
             a_fold_without_an_answer_holds_up_nothing_for_ever, a_shutdown_ends_though_a_fold_is_never_answered,
             a_shutdown_ends_though_the_database_never_answers,
@@ -59,7 +72,7 @@ mod real {
         };
     }
 
-    leastlock_testkit::mount!(suite on postgres:
+    leastlock_testkit::mount!(suite on postgres and mysql:
         a_commit_whose_reply_is_lost_counts_once,
         a_commit_whose_reply_never_comes_counts_once,
         a_commit_that_never_arrives_is_done_again,
@@ -73,5 +86,6 @@ mod real {
         p7_a_handler_from_an_earlier_assignment_counts_once,
         p18_a_worker_closes_in_the_middle_of_a_seal,
         a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing,
+        p19_a_topic_made_anew_under_the_worker_stops_it,
     );
 }

@@ -1,18 +1,19 @@
-//! P12: a worker that is stopped beyond its session time-out, on the real broker and PostgreSQL. SQLite cannot have it: a
-//! stopped writer blocks its file.
-#![cfg(all(feature = "kafka", feature = "postgres"))]
+//! P12: a worker that is stopped beyond its session time-out, on the real broker. SQLite cannot have it: a stopped writer blocks
+//! its file.
+#![cfg(all(feature = "kafka", any(feature = "postgres", feature = "mysql")))]
 
 use std::time::Duration;
 
+use leastlock_core::Engine;
 use leastlock_partition_worker::{Failure, Handler, Record, Timeouts};
+use leastlock_testkit::TestDatabase;
 use leastlock_testkit::process::{Child, child_role, hear, speak};
-use leastlock_testkit::{TestDatabase, TestEngine};
-use sqlx::{Pool, Postgres, Transaction};
+use sqlx::{Pool, Transaction};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{LIMIT, Rig, Told, apply, builder, start};
+use crate::rig::{Bus, LIMIT, Rig, Told, apply, builder, start};
 
 #[allow(dead_code, reason = "this file needs a part of it")]
 #[path = "worker/rig.rs"]
@@ -36,13 +37,13 @@ fn short_session() -> Vec<(&'static str, String)> {
 static GO_ON: Semaphore = Semaphore::const_new(0);
 
 /// The child's handler: stands still at record 4, until it is told to go on.
-struct Zombie {
-    pool: Pool<Postgres>,
+struct Zombie<DB: Bus> {
+    pool: Pool<DB>,
     fenced: bool,
 }
 
-impl Handler<Postgres> for Zombie {
-    async fn handle(&self, record: &Record, tx: &mut Transaction<'_, Postgres>) -> Result<(), Failure> {
+impl<DB: Bus> Handler<DB> for Zombie<DB> {
+    async fn handle(&self, record: &Record, tx: &mut Transaction<'_, DB>) -> Result<(), Failure> {
         if record.offset() == 4 {
             speak("holding");
             // It blocks its thread, as a handler should not, so that it writes before it can be cancelled.
@@ -50,25 +51,35 @@ impl Handler<Postgres> for Zombie {
             tokio::task::block_in_place(|| Handle::current().block_on(go_on));
         }
         if self.fenced {
-            return apply::<Postgres>(tx, record, "zombie").await;
+            return apply::<DB>(tx, record, "zombie").await;
         }
         let (pool, record) = (self.pool.clone(), record.clone());
-        let aside =
-            tokio::spawn(async move { apply::<Postgres>(&mut *pool.acquire().await?, &record, "zombie").await });
+        let aside = tokio::spawn(async move { apply::<DB>(&mut *pool.acquire().await?, &record, "zombie").await });
         aside.await?
     }
 }
 
+#[cfg(feature = "postgres")]
 #[test]
-fn zombie_worker() {
-    if !child_role("zombie_worker") {
+fn zombie_worker_postgres() {
+    zombie_worker::<sqlx::Postgres>("zombie_worker_postgres");
+}
+
+#[cfg(feature = "mysql")]
+#[test]
+fn zombie_worker_mysql() {
+    zombie_worker::<sqlx::MySql>("zombie_worker_mysql");
+}
+
+fn zombie_worker<DB: Bus>(name: &str) {
+    if !child_role(name) {
         return;
     }
     let env = |name: &str| std::env::var(name).expect("the parent sets it");
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let pool = Postgres::connect(&env("URL")).await;
+        let pool = DB::connect(&env("URL")).await;
         let (bootstrap, group, topic) = (env("BOOTSTRAP"), env("GROUP"), env("TOPIC"));
         let worker =
             builder(&pool, timeouts(), &bootstrap, &group, &topic, &short_session()).build().expect("a worker");
@@ -85,12 +96,12 @@ fn zombie_worker() {
 }
 
 /// Answers how many effects of records that were the newcomer's came from the worker that had been stopped.
-async fn effects_of_a_zombie(database: TestDatabase<Postgres>, writes: &str) -> i64 {
+async fn effects_of_a_zombie<DB: Bus>(database: TestDatabase<DB>, writes: &str) -> i64 {
     let mut rig = Rig::new(database, 1).await;
     rig.settings = short_session();
     rig.produce(&KEYS[..1], 1..=4).await;
     let mut child = Child::rerun(
-        "zombie_worker",
+        if DB::ENGINE == Engine::MySql { "zombie_worker_mysql" } else { "zombie_worker_postgres" },
         &[
             ("URL", &rig.database.url),
             ("BOOTSTRAP", rig.broker.bootstrap()),
@@ -119,17 +130,22 @@ async fn effects_of_a_zombie(database: TestDatabase<Postgres>, writes: &str) -> 
     rig.database.int("SELECT count(*) FROM effect WHERE owner = 'zombie' AND number BETWEEN 5 AND 8").await
 }
 
-mod postgres {
-    use super::{DOUBLE, FENCED, effects_of_a_zombie};
+mod suite {
+    use super::{Bus, DOUBLE, FENCED, effects_of_a_zombie};
     use leastlock_testkit::TestDatabase;
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn p12_a_worker_stopped_beyond_its_session_writes_nothing_more() {
-        assert_eq!(effects_of_a_zombie(TestDatabase::create().await, FENCED).await, 0);
+    pub(crate) async fn p12_a_worker_stopped_beyond_its_session_writes_nothing_more<DB: Bus>(
+        database: TestDatabase<DB>,
+    ) {
+        assert_eq!(effects_of_a_zombie(database, FENCED).await, 0);
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn p12_double_a_worker_that_writes_beside_the_fence_does() {
-        assert!(effects_of_a_zombie(TestDatabase::create().await, DOUBLE).await > 0);
+    pub(crate) async fn p12_double_a_worker_that_writes_beside_the_fence_does<DB: Bus>(database: TestDatabase<DB>) {
+        assert!(effects_of_a_zombie(database, DOUBLE).await > 0);
     }
 }
+
+leastlock_testkit::mount!(suite on postgres and mysql:
+    p12_a_worker_stopped_beyond_its_session_writes_nothing_more,
+    p12_double_a_worker_that_writes_beside_the_fence_does,
+);

@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication, TopicResult};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Headers, Message};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::mocking::MockCluster;
@@ -93,19 +93,50 @@ impl Broker {
     /// Makes a topic with a name that no other test has, ready to be written and read. It goes with the value.
     pub async fn topic(&self, partitions: i32) -> String {
         let name = format!("leastlock-test-{}", uuid::Uuid::new_v4().simple());
-        if let Some(admin) = &self.admin {
-            let topic = NewTopic::new(&name, partitions, TopicReplication::Fixed(1));
-            let options = AdminOptions::new().operation_timeout(Some(REQUEST_LIMIT));
-            let made = admin.create_topics([&topic], &options).await.expect("the broker answers");
-            made.into_iter().next().expect("an answer for each topic").expect("a new topic");
+        if self.admin.is_some() {
+            self.create(&name, partitions).await.expect("a new topic");
             self.topics.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
         }
-        // Not across an await: the handle is not `Send`, and this future has to be.
-        if let Some(cluster) = self.mock_cluster() {
-            cluster.create_topic(&name, partitions, 1).expect("a new topic");
-        }
+        self.create_on_mock(&name, partitions);
         self.led(&name, partitions).await;
         name
+    }
+
+    /// Deletes a topic of the test's and makes another one of that name, which is empty. A mock cluster cannot delete one, so it ends and
+    /// another one takes its place, at another address.
+    pub async fn make_anew(&mut self, topic: &str, partitions: i32) {
+        if let Some(admin) = &self.admin {
+            let deleted = admin.delete_topics(&[topic], &AdminOptions::new()).await.expect("the broker answers");
+            deleted.into_iter().next().expect("an answer for each topic").expect("the topic is there");
+            let deadline = Instant::now() + REQUEST_LIMIT;
+            // The name is free a little later than the broker says.
+            while let Err((_, code)) = self.create(topic, partitions).await {
+                assert_eq!(code, RDKafkaErrorCode::TopicAlreadyExists, "a new topic");
+                assert!(Instant::now() < deadline, "the topic {topic} is never gone");
+                tokio::time::sleep(POLL).await;
+            }
+            // An idempotent producer goes on counting where the deleted log ended.
+            self.producer = producer(ClientConfig::new().set("bootstrap.servers", &self.bootstrap));
+        } else {
+            *self = Self::mock();
+        }
+        self.create_on_mock(topic, partitions);
+        self.led(topic, partitions).await;
+    }
+
+    async fn create(&self, name: &str, partitions: i32) -> TopicResult {
+        let admin = self.admin.as_ref().expect("only of the real broker");
+        let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        let options = AdminOptions::new().operation_timeout(Some(REQUEST_LIMIT));
+        let made = admin.create_topics([&topic], &options).await.expect("the broker answers");
+        made.into_iter().next().expect("an answer for each topic")
+    }
+
+    /// Not across an await: the handle is not `Send`, and a test's future has to be.
+    fn create_on_mock(&self, name: &str, partitions: i32) {
+        if let Some(cluster) = self.mock_cluster() {
+            cluster.create_topic(name, partitions, 1).expect("a new topic");
+        }
     }
 
     /// Appends a record, to the partition that its key belongs to; answers partition and offset once it is durable.

@@ -10,4 +10,4 @@ SELECT gate.group_id, gate.topic, gate.partition, gate.epoch, $5, clock_timestam
 ON CONFLICT (group_id, topic, partition) DO UPDATE
    SET epoch = excluded.epoch, owner = excluded.owner, sealed_at = clock_timestamp()
  WHERE guard.epoch <= excluded.epoch
-RETURNING guard.next_offset
+RETURNING guard.next_offset, guard.topic_id

@@ -7,4 +7,4 @@ SELECT gate.group_id, gate.topic, gate.partition, gate.epoch, ?5, CAST((julianda
 ON CONFLICT (group_id, topic, partition) DO UPDATE
    SET epoch = excluded.epoch, owner = excluded.owner, sealed_at = excluded.sealed_at
  WHERE leastlock_partition.epoch <= excluded.epoch
-RETURNING next_offset
+RETURNING next_offset, topic_id

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::Transaction;
 use sqlx::error::DatabaseError;
 use tokio::sync::RwLockReadGuard;
 
@@ -12,6 +11,7 @@ use leastlock_core::{Backoff, ErrorClass, classify};
 use super::{Disturbance, Job, Origin, Outcome, Tenure};
 use crate::error::Error;
 use crate::handler::Failure;
+use crate::own_transaction::OwnTransaction;
 use crate::partition::TopicPartition;
 use crate::polling::Start;
 use crate::progress::{Entry, Progress, Seal, Sealed};
@@ -28,7 +28,7 @@ pub(crate) struct Database<DB: WorkerSql> {
 
 /// A transaction that a fence is to let in; no fold runs beside it.
 pub(super) struct Begun<'a, DB: WorkerSql> {
-    pub(super) tx: Transaction<'static, DB>,
+    pub(super) tx: OwnTransaction<DB>,
     _pass: RwLockReadGuard<'a, ()>,
 }
 
@@ -66,9 +66,13 @@ impl<DB: WorkerSql> Database<DB> {
             tracing::warn!(%partition, "another worker has sealed this partition meanwhile; it is not taken");
             return Ok(None);
         };
-        let Sealed { epoch, next_offset, finished, blockers: _ } = sealed;
+        let Sealed { epoch, next_offset, topic_id, finished, blockers: _ } = sealed;
+        if !self.recognises(partition, epoch, topic_id).await? {
+            return Ok(None);
+        }
         let finished: Runs = finished.into_iter().collect();
         if let Some(offset) = next_offset {
+            self.origin.reaches(partition, offset).await?;
             tracing::debug!(%partition, %epoch, offset, runs = finished.runs(), "sealed");
             return Ok(Some(Start { epoch, offset, finished }));
         }
@@ -128,7 +132,7 @@ impl<DB: WorkerSql> Database<DB> {
     pub(super) fn judge(&self, failure: Failure, took: Duration) -> Outcome {
         let disturbed = failure.database_error().filter(|error| !self.is_the_handlers(error, took));
         let class = disturbed.map(classify::<DB>).filter(|class| class.is_retryable() && !failure.is_permanent());
-        class.map_or(Outcome::Failed(failure), disturbed_by)
+        class.map_or_else(|| Outcome::failed(failure), disturbed_by)
     }
 
     /// Commits what a handler did that held its transaction for so long a time.
@@ -139,10 +143,10 @@ impl<DB: WorkerSql> Database<DB> {
         for job in hand {
             job.commit_unknown |= unknown;
         }
-        if is_aborted(&error) {
-            Outcome::Failed(IgnoredError(error).into())
+        if DB::is_aborted(&error) {
+            Outcome::failed(IgnoredError(error))
         } else if self.is_the_handlers(&error, held) {
-            Outcome::Failed(error.into())
+            Outcome::failed(error)
         } else {
             failed_or_disturbed::<DB>(error)
         }
@@ -159,13 +163,7 @@ impl<DB: WorkerSql> Database<DB> {
     }
 }
 
-/// `in_failed_sql_transaction` (PostgreSQL's manual, Appendix A). SQLite's codes are numbers, and there the `COMMIT` of a
-/// transaction that an error has ended fails by itself.
-fn is_aborted(error: &sqlx::Error) -> bool {
-    has_code(error, &["25P02"])
-}
-
-/// `idle_in_transaction_session_timeout` and `transaction_timeout`, in the same place.
+/// `idle_in_transaction_session_timeout` and `transaction_timeout` (PostgreSQL's manual, Appendix A).
 fn is_ended_for_its_time(error: &sqlx::Error) -> bool {
     has_code(error, &["25P03", "25P04"])
 }
@@ -177,7 +175,7 @@ fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
 fn failed_or_disturbed<DB: WorkerSql>(error: sqlx::Error) -> Outcome {
     match classify::<DB>(&error) {
         class if class.is_retryable() => disturbed_by(class),
-        _ => Outcome::Failed(error.into()),
+        _ => Outcome::failed(error),
     }
 }
 

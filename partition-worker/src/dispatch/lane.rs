@@ -1,31 +1,63 @@
 //! Work in the lanes: start it, settle it, try it again.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Course, Dispatch, GivenUp, Job, Outcome, State, Unit};
 use crate::error::Error;
 use crate::handler::Failure;
+use crate::lanes::LaneKey;
 use crate::polling::Order;
 use crate::settings::OnFailure;
 use crate::summary::PartitionSummary;
 
 impl<U: Unit> Dispatch<U> {
-    /// Starts a task for each piece of work that the lanes let out.
-    pub(super) fn start_ready(&self, mut state: MutexGuard<'_, State>) {
-        let Some(this) = self.this.upgrade() else { return };
-        while let Some((_, job)) = state.lanes.start() {
-            self.runtime.spawn(Arc::clone(&this).work(vec![job]));
+    /// Starts tasks for the hands that the lanes let out: at first as many as there are threads to run them. Each that has to
+    /// wait for something starts the next. So handlers that never wait cost no task each, and those that do run all at once.
+    pub(super) fn start_ready(&self, state: &mut State) {
+        while state.busy < self.threads {
+            let mut hand = Vec::new();
+            if !self.deal(state, &mut hand) {
+                return;
+            }
+            let Some(this) = self.this.upgrade() else { return };
+            state.busy += 1;
+            self.runtime.spawn(this.work(hand));
         }
+    }
+
+    /// Takes out the next hand, in the order of its offsets.
+    fn deal(&self, state: &mut State, hand: &mut Vec<Job>) -> bool {
+        let is_dealt = state.lanes.start(self.unit.hand_size(), hand);
+        if hand.len() > 1 {
+            hand.sort_unstable_by_key(|job| job.record.offset());
+        }
+        is_dealt
     }
 
     /// Does one piece of work after the other, for as long as there is some: a lane goes on without the polling thread.
     async fn work(self: Arc<Self>, mut hand: Vec<Job>) {
         while !hand.is_empty() {
-            let outcome = self.attempt(&mut hand).await;
-            self.settle(&mut hand, outcome);
-            self.changed.notify_waiters();
+            let (outcome, waited) = self.attempt_busily(&mut hand).await;
+            self.settle(&mut hand, outcome, waited);
         }
+    }
+
+    /// An attempt counts as busy until it has to wait for the first time; answers whether it had to.
+    async fn attempt_busily(&self, hand: &mut [Job]) -> (Outcome, bool) {
+        let mut attempt = std::pin::pin!(self.attempt(hand));
+        let mut waited = false;
+        let outcome = std::future::poll_fn(|context| {
+            let polled = attempt.as_mut().poll(context);
+            if polled.is_pending() && !waited {
+                waited = true;
+                let mut state = self.state();
+                state.busy -= 1;
+                self.start_ready(&mut state);
+            }
+            polled
+        });
+        (outcome.await, waited)
     }
 
     /// Tries once what is to be done about the records of `hand`. One that is given up is alone in its hand.
@@ -42,35 +74,49 @@ impl<U: Unit> Dispatch<U> {
     }
 
     /// Notes how an attempt ended, and leaves in `hand` the next piece of work for this task.
-    fn settle(&self, hand: &mut Vec<Job>, outcome: Outcome) {
+    fn settle(&self, hand: &mut Vec<Job>, outcome: Outcome, waited: bool) {
         let mut state = self.state();
+        state.busy += usize::from(waited);
         match outcome {
             Outcome::Done => hand.drain(..).for_each(|job| self.finished(&mut state, &job)),
             Outcome::Fenced => hand.drain(..).for_each(|job| self.fenced(&mut state, &job)),
             Outcome::Cancelled => hand.drain(..).for_each(|job| state.release(&job)),
             Outcome::Disturbed(by) => {
-                for mut job in hand.drain(..) {
+                let mut disturbances = 0;
+                for job in &mut *hand {
                     let (partition, offset) = (job.record.source(), job.record.offset());
                     tracing::warn!(%partition, offset, %by, "an attempt was disturbed; trying again");
-                    let delay = self.settings.backoff.delay(job.disturbances);
+                    disturbances = disturbances.max(job.disturbances);
                     job.disturbances = job.disturbances.saturating_add(1);
-                    self.rest(&mut state, job, delay);
                 }
+                self.rest(&mut state, std::mem::take(hand), self.settings.backoff.delay(disturbances));
             }
-            Outcome::Failed(failure) => {
+            Outcome::Failed { failure, at } if hand.len() > 1 => {
+                state.part(std::mem::take(hand), &failure, at);
+            }
+            Outcome::Failed { failure, .. } => {
                 if let Some(job) = hand.pop() {
                     hand.extend(self.failed_attempt(&mut state, job, failure));
                 }
             }
         }
         if hand.is_empty() {
-            hand.extend(state.lanes.start().map(|(_, job)| job));
+            state.lanes.hand_is_over();
+            if !self.deal(&mut state, hand) {
+                state.busy -= 1;
+            }
+        }
+        self.start_ready(&mut state);
+        let is_notable = state.failure.is_some() || state.lanes.out() == 0;
+        drop(state);
+        if is_notable {
+            self.changed.notify_waiters();
         }
     }
 
     fn finished(&self, state: &mut State, job: &Job) {
         let partition = job.record.source();
-        let summary = state.partitions.entry(partition.clone()).or_default();
+        let summary = state.summary(partition);
         // After a lost reply it is this worker's own commit that the fence has found.
         let before = job.found_done && !job.commit_unknown;
         *match &job.course {
@@ -99,7 +145,7 @@ impl<U: Unit> Dispatch<U> {
     /// Notes that the handler failed on a record; answers it if there is something to be done about it at once.
     fn failed_attempt(&self, state: &mut State, mut job: Job, failure: Failure) -> Option<Job> {
         let (partition, offset) = (job.record.source(), job.record.offset());
-        state.partitions.entry(partition.clone()).or_default().failures += 1;
+        state.summary(partition).failures += 1;
         let delay = self.settings.backoff.delay(job.attempts);
         job.attempts = job.attempts.saturating_add(1);
         let attempts = job.attempts;
@@ -108,7 +154,7 @@ impl<U: Unit> Dispatch<U> {
         tracing::trace!(%partition, offset, %failure, "a handler failed");
         let gives_up = matches!(job.course, Course::GiveUp(_));
         if !gives_up && !failure.is_permanent() && attempts < self.settings.max_attempts {
-            self.rest(state, job, delay);
+            self.rest(state, vec![job], delay);
             return None;
         }
         if state.owns(partition, job.tenure.epoch) {
@@ -130,22 +176,27 @@ impl<U: Unit> Dispatch<U> {
         None
     }
 
-    /// Tries the job again after a while; its lane waits, and its place goes to another lane. Retries stop with the ownership.
-    fn rest(&self, state: &mut State, job: Job, delay: Duration) {
-        if !state.may_retry(job.record.source(), job.tenure.epoch) {
-            return state.release(&job);
+    /// Tries the jobs of a hand again after a while; their lanes wait, and their place goes to others. Retries stop with the
+    /// ownership.
+    fn rest(&self, state: &mut State, hand: Vec<Job>, delay: Duration) {
+        let Some(first) = hand.first() else { return };
+        let tenure = Arc::clone(&first.tenure);
+        if !state.may_retry(first.record.source(), tenure.epoch) {
+            return hand.iter().for_each(|job| state.release(job));
         }
-        let (tenure, lane) = (Arc::clone(&job.tenure), job.lane.clone());
         let Some(this) = self.this.upgrade() else { return };
-        let Some(rest) = state.lanes.rest(&lane, job) else { return };
+        let lanes: Vec<LaneKey> = hand.iter().map(|job| job.lane.clone()).collect();
+        let rest = state.lanes.rest(hand);
         self.runtime.spawn(async move {
             tokio::select! {
                 () = tenure.cancel.cancelled() => {}
                 () = tokio::time::sleep(delay) => {}
             }
             let mut state = this.state();
-            state.lanes.wake(&lane, rest);
-            this.start_ready(state);
+            for lane in &lanes {
+                state.lanes.wake(lane, rest);
+            }
+            this.start_ready(&mut state);
         });
     }
 }
@@ -165,5 +216,31 @@ impl State {
     fn release(&mut self, job: &Job) {
         self.flow.released(job.record.source(), job.record.weight());
         self.lanes.finish(&job.lane);
+    }
+
+    /// A hand of many has failed, and nobody is to blame yet. So the records are tried again in smaller hands, until the one
+    /// that fails is alone; if the handler has named it, it is at once.
+    fn part(&mut self, mut hand: Vec<Job>, failure: &Failure, at: Option<i64>) {
+        let Some(first) = hand.first() else { return };
+        let (tenure, records) = (Arc::clone(&first.tenure), hand.len());
+        let partition = first.record.source().clone();
+        self.summary(&partition).failures += 1;
+        tracing::warn!(%partition, records, named = at.is_some(), "a batch failed; it is tried in parts");
+        tracing::trace!(%partition, %failure, "a batch failed");
+        let is_named = at.is_some_and(|at| hand.iter().any(|job| job.record.offset() == at));
+        for job in &mut hand {
+            job.company = match at {
+                Some(at) if is_named && job.record.offset() == at => 1,
+                _ if is_named => job.company,
+                _ => job.company.min(records / 2),
+            };
+        }
+        if self.may_retry(&partition, tenure.epoch) {
+            self.lanes.give_back(hand);
+        } else {
+            for job in &hand {
+                self.release(job);
+            }
+        }
     }
 }

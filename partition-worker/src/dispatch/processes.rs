@@ -22,7 +22,7 @@ pub(crate) struct Processes<H> {
 }
 
 impl<H> Processes<H> {
-    pub(crate) const fn new(handler: H, origin: Origin, handler_timeout: Duration) -> Self {
+    pub(crate) fn new(handler: H, origin: Origin, handler_timeout: Duration) -> Self {
         Self { handler, origin, handler_timeout, epochs: AtomicI64::new(0) }
     }
 }
@@ -30,7 +30,15 @@ impl<H> Processes<H> {
 impl<H: Process> Unit for Processes<H> {
     const COMMIT_DECIDES: bool = true;
 
+    fn hand_size(&self) -> usize {
+        1
+    }
+
     async fn seal(&self, partition: &TopicPartition) -> Result<Option<Start>, Error> {
+        // With a topic Kafka deletes what groups have committed of it, so only one that is made anew under this worker matters.
+        if let Some(id) = self.origin.topic_id(partition.topic(), None).await {
+            self.origin.work_on(partition.topic(), id);
+        }
         let committed = self.origin.find(partition).await;
         let epoch = Epoch::new(self.epochs.fetch_add(1, Ordering::Relaxed) + 1);
         let finished = committed.finished().unwrap_or_else(|| {
@@ -43,11 +51,15 @@ impl<H: Process> Unit for Processes<H> {
         Ok(Some(Start { epoch, offset: committed.offset, finished }))
     }
 
+    async fn look(&self) -> Result<(), Error> {
+        self.origin.look().await
+    }
+
     async fn attempt(&self, hand: &mut [Job]) -> Outcome {
         for job in hand {
             match attempt::call(&job.tenure, self.handler_timeout, self.handler.process(&job.record)).await {
                 Handled::Well => {}
-                Handled::Failed(failure) => return Outcome::Failed(failure),
+                Handled::Failed(failure) => return Outcome::failed(failure),
                 Handled::Cancelled => return Outcome::Cancelled,
             }
         }

@@ -23,8 +23,16 @@ pub(crate) struct Records<DB: WorkerSql, H> {
 impl<DB: WorkerSql, H: Handler<DB>> Unit for Records<DB, H> {
     const COMMIT_DECIDES: bool = false;
 
+    fn hand_size(&self) -> usize {
+        1
+    }
+
     async fn seal(&self, partition: &TopicPartition) -> Result<Option<Start>, Error> {
         self.database.seal(partition).await
+    }
+
+    async fn look(&self) -> Result<(), Error> {
+        self.database.origin.look().await
     }
 
     async fn attempt(&self, hand: &mut [Job]) -> Outcome {

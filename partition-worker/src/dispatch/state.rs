@@ -5,16 +5,21 @@ use std::sync::Arc;
 
 use super::{Course, Job, Owned, State, Tenure};
 use crate::flow::Flow;
-use crate::lanes::{LaneKey, Lanes};
+use crate::lanes::{LaneKey, Laned, Lanes};
 use crate::partition::{Epoch, TopicPartition};
 use crate::record::Record;
+use crate::settings::Settings;
+use crate::summary::PartitionSummary;
 use crate::tracker::Completion;
 
 impl State {
-    pub(super) fn new(lanes: Lanes<Job>, flow: Flow, metadata_room: usize) -> Self {
+    pub(super) fn new(concurrency: usize, settings: &Settings, metadata_room: usize) -> Self {
         Self {
-            lanes,
-            flow,
+            lanes: Lanes::new(concurrency),
+            flow: Flow::new(settings.limits(concurrency)),
+            ordering: settings.ordering,
+            null_keys: settings.null_keys,
+            busy: 0,
             owned: HashMap::new(),
             sealing: HashMap::new(),
             partitions: BTreeMap::new(),
@@ -24,30 +29,29 @@ impl State {
         }
     }
 
-    /// Takes a delivered record in; answers whether there may be something to start.
-    pub(super) fn admit(&mut self, record: Record) -> bool {
+    /// Takes a delivered record in.
+    pub(super) fn admit(&mut self, record: Record) {
         let (partition, offset) = (record.source().clone(), record.offset());
         let Some(owned) = self.owned.get_mut(&partition) else {
             tracing::debug!(%partition, offset, "a record of a partition that is not owned is dropped");
-            return false;
+            return;
         };
         if owned.leaving {
-            return false;
+            return;
         }
         if !owned.tracker.deliver(offset) {
             tracing::debug!(%partition, offset, "a record that was delivered before is dropped");
-            return false;
+            return;
         }
         if owned.finished.contains(offset) {
             let epoch = owned.tracker.epoch();
             let _ = self.count_finished(&partition, epoch, offset);
-            self.partitions.entry(partition).or_default().already_done += 1;
-            return false;
+            self.summary(&partition).already_done += 1;
+            return;
         }
         self.flow.taken(&partition, record.weight());
-        let job = Job::new(record, Arc::clone(&owned.tenure));
-        self.lanes.push(job.lane.clone(), job);
-        true
+        let lane = self.ordering.lane(self.null_keys, &record);
+        self.lanes.push(Job::new(record, lane, Arc::clone(&owned.tenure)));
     }
 
     /// Ends the ownership of a partition: what waits is forgotten, what runs is left alone.
@@ -74,10 +78,15 @@ impl State {
 
     pub(super) fn note_position(&mut self, partition: &TopicPartition) {
         if let Some(owned) = self.owned.get(partition) {
-            let summary = self.partitions.entry(partition.clone()).or_default();
-            summary.watermark = Some(owned.tracker.watermark());
-            summary.unfinished = owned.tracker.unfinished();
+            let (watermark, unfinished) = (owned.tracker.watermark(), owned.tracker.unfinished());
+            let summary = self.summary(partition);
+            summary.watermark = Some(watermark);
+            summary.unfinished = unfinished;
         }
+    }
+
+    pub(super) fn summary(&mut self, partition: &TopicPartition) -> &mut PartitionSummary {
+        self.partitions.entry(partition.clone()).or_default()
     }
 
     /// Counts a finished record, if the partition is still owned in this epoch.
@@ -107,9 +116,21 @@ impl State {
     }
 }
 
+impl Laned for Job {
+    fn lane(&self) -> &LaneKey {
+        &self.lane
+    }
+
+    fn company(&self) -> usize {
+        match self.course {
+            Course::Handle => self.company,
+            Course::GiveUp(_) => 1,
+        }
+    }
+}
+
 impl Job {
-    fn new(record: Record, tenure: Arc<Tenure>) -> Self {
-        let lane = LaneKey { partition: record.source().clone(), key: record.shared_key() };
+    fn new(record: Record, lane: LaneKey, tenure: Arc<Tenure>) -> Self {
         Self {
             record,
             lane,
@@ -119,6 +140,7 @@ impl Job {
             disturbances: 0,
             commit_unknown: false,
             found_done: false,
+            company: usize::MAX,
         }
     }
 }

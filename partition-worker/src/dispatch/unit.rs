@@ -21,9 +21,15 @@ pub(crate) trait Unit: Send + Sync + 'static {
     /// Whether what is committed to Kafka decides where the next owner starts, and is no mere hint.
     const COMMIT_DECIDES: bool;
 
+    /// How many records the handler takes at once, at most.
+    fn hand_size(&self) -> usize;
+
     /// Takes a partition over, and answers where it starts; `None`: another owner was faster. What may pass is tried again
     /// in here, for as long as it takes.
     fn seal(&self, partition: &TopicPartition) -> impl Future<Output = Result<Option<Start>, Error>> + Send;
+
+    /// Looks whether the topics are still those that were sealed; fails if one was made anew.
+    fn look(&self) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Lets the application's handler try once: at records of one partition, in the order of their offsets, and of a
     /// lane those that come next. It marks those that it found finished before.
@@ -52,10 +58,21 @@ pub(crate) enum Outcome {
     Cancelled,
     /// The handler failed, or the database in a way that the handler must have caused. Rolled back, or, with
     /// `commit_unknown`, perhaps committed.
-    Failed(Failure),
+    Failed {
+        /// Why.
+        failure: Failure,
+        /// The offset of the record that it failed on, if the handler had many and said so.
+        at: Option<i64>,
+    },
     /// Something else than the handler failed, in a way that passes. Rolled back, or, with `commit_unknown`, perhaps
     /// committed.
     Disturbed(Disturbance),
+}
+
+impl Outcome {
+    pub(crate) fn failed(failure: impl Into<Failure>) -> Self {
+        Self::Failed { failure: failure.into(), at: None }
+    }
 }
 
 /// What was in the way of an attempt.
@@ -64,4 +81,7 @@ pub(crate) enum Disturbance {
     /// The database.
     #[error("the database: {0:?}")]
     Database(ErrorClass),
+    /// The fence, though it had no reason.
+    #[error("the fence lets nobody in, and nothing is in the way")]
+    Fence,
 }

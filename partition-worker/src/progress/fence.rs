@@ -1,5 +1,6 @@
 //! A handler's first statement.
 
+use leastlock_core::{ErrorClass, classify};
 use sqlx::Transaction;
 
 use super::{Progress, millis};
@@ -24,8 +25,9 @@ pub enum Entry {
 }
 
 impl<DB: WorkerSql> Progress<DB> {
-    /// Lets the handler of the record at `offset` into its transaction, which must have been begun with
-    /// [`BEGIN_WRITE`](leastlock_core::Dialect::BEGIN_WRITE) and must have done nothing yet.
+    /// Lets the handler of the record at `offset` into its transaction, which [`begin`](Self::begin) must have begun and which must
+    /// have done nothing yet. (One of [`BEGIN_WRITE`](leastlock_core::Dialect::BEGIN_WRITE) will do, but on MariaDB nothing bounds
+    /// how long that may be idle.)
     ///
     /// Running it again after a commit whose reply was lost resolves what happened: [`Entry::AlreadyDone`] says that it was
     /// committed, [`Entry::Entered`] that it was not. It waits for a transaction of the same record that is still open.
@@ -55,9 +57,12 @@ impl<DB: WorkerSql> Progress<DB> {
     ) -> Result<Entry, sqlx::Error> {
         for _ in 0..LOOKS {
             let enter = self.about(DB::FENCE_ENTER, partition).bind(epoch.get()).bind(offset);
-            let entered = enter.bind(millis(self.timeouts.idle)).execute::<DB>(&mut *tx).await?;
-            if entered == 1 {
-                return Ok(Entry::Entered);
+            match enter.bind(millis(self.timeouts.idle)).execute::<DB>(&mut *tx).await {
+                Ok(1) => return Ok(Entry::Entered),
+                Ok(_) => {}
+                // The statement has locked the guard, so the epoch is right; and what it met is committed.
+                Err(error) if classify::<DB>(&error) == ErrorClass::UniqueViolation => return Ok(Entry::AlreadyDone),
+                Err(error) => return Err(error),
             }
             let why = self.about(DB::FENCE_WHY, partition).bind(epoch.get()).bind(offset);
             match why.fetch_optional::<DB>(&mut *tx).await? {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use leastlock_core::{ErrorClass, Statement, classify};
 
 use super::{Progress, answered, millis};
-use crate::partition::{Epoch, TopicPartition};
-use crate::sql::WorkerSql;
+use crate::partition::{Epoch, TopicId, TopicPartition};
+use crate::sql::{Found, WorkerSql};
 
 /// How a seal ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Sealed {
     pub epoch: Epoch,
     /// Everything below is finished. `None`: no owner has fixed yet where the group starts.
     pub next_offset: Option<i64>,
+    /// Which topic of that name it is. `None`: nobody has [said](Progress::identify) yet.
+    pub topic_id: Option<TopicId>,
     /// The finished offsets from `next_offset` on.
     pub finished: BTreeSet<i64>,
     /// Who was in the way at some time.
@@ -54,7 +56,7 @@ pub struct Sealed {
 pub struct Blocker {
     /// The server's id of the session.
     pub pid: i64,
-    /// What it is doing, in the server's words, such as `idle in transaction`.
+    /// What it is doing, in the server's words, such as `idle in transaction` (MariaDB: `Sleep`).
     pub state: String,
     /// How long its transaction has been open, in milliseconds.
     pub open_ms: i64,
@@ -118,9 +120,8 @@ impl<DB: WorkerSql> Progress<DB> {
     }
 
     async fn claim(&self, partition: &TopicPartition) -> Result<Epoch, sqlx::Error> {
-        let mut tx = leastlock_core::begin(&self.pool).await?;
-        let claim = self.about(DB::SEAL_GATE, partition).bind(&*self.owner);
-        let epoch = claim.fetch_one::<DB>(&mut tx).await?.int(0)?;
+        let mut tx = DB::begin_step(&self.pool).await?;
+        let epoch = DB::claim_gate(&mut tx, self.place(partition), &self.owner).await?;
         tx.commit().await?;
         Ok(Epoch::new(epoch))
     }
@@ -141,7 +142,7 @@ impl<DB: WorkerSql> Progress<DB> {
     }
 
     async fn raise(&self, partition: &TopicPartition, epoch: Epoch) -> Result<Guard, sqlx::Error> {
-        let mut tx = match leastlock_core::begin(&self.pool).await {
+        let mut tx = match DB::begin_step(&self.pool).await {
             Err(error) if is_wait_over::<DB>(&error) => return Ok(Guard::Blocked { blockers: Vec::new() }),
             begun => begun?,
         };
@@ -152,11 +153,10 @@ impl<DB: WorkerSql> Progress<DB> {
                 Some(bound.fetch_one::<DB>(&mut tx).await?.int(0)?)
             }
         };
-        let raise = self.about(DB::SEAL_GUARD, partition).bind(epoch.get()).bind(&*self.owner);
         let mut blockers = Vec::new();
-        let raised = self.watched(raise.fetch_optional::<DB>(&mut tx), backend, partition, &mut blockers).await;
-        let next_offset = match raised {
-            Ok(Some(row)) => row.optional_int(0)?,
+        let raise = DB::raise_guard(&mut tx, self.place(partition), epoch.get(), &self.owner);
+        let Found { next_offset, topic_id } = match self.watched(raise, backend, partition, &mut blockers).await {
+            Ok(Some(found)) => found,
             Ok(None) => return Ok(Guard::Fenced),
             Err(error) if is_wait_over::<DB>(&error) => return Ok(Guard::Blocked { blockers }),
             Err(error) => return Err(error),
@@ -165,7 +165,8 @@ impl<DB: WorkerSql> Progress<DB> {
         let finished = finished.iter().map(|row| row.int(0)).collect::<Result<BTreeSet<i64>, _>>()?;
         tx.commit().await?;
         let finished = next_offset.map_or_else(BTreeSet::new, |next| finished.range(next..).copied().collect());
-        Ok(Guard::Raised(Sealed { epoch, next_offset, finished, blockers }))
+        let topic_id = topic_id.as_deref().map(TopicId::stored).transpose()?;
+        Ok(Guard::Raised(Sealed { epoch, next_offset, topic_id, finished, blockers }))
     }
 
     /// Fixes where a group starts that has no `next_offset` yet; answers whether it is this epoch's to do, and undone.
@@ -181,7 +182,7 @@ impl<DB: WorkerSql> Progress<DB> {
     }
 
     async fn fix_start(&self, partition: &TopicPartition, epoch: Epoch, start: i64) -> Result<bool, sqlx::Error> {
-        let mut tx = leastlock_core::begin(&self.pool).await?;
+        let mut tx = DB::begin_step(&self.pool).await?;
         let anchor = self.about(DB::SEAL_ANCHOR, partition).bind(epoch.get()).bind(start);
         let anchored = anchor.execute::<DB>(&mut tx).await? == 1;
         tx.commit().await?;
@@ -236,6 +237,6 @@ fn add_new(met: &mut Vec<Blocker>, found: Vec<Blocker>) {
     }
 }
 
-fn is_wait_over<DB: WorkerSql>(error: &sqlx::Error) -> bool {
+pub(super) fn is_wait_over<DB: WorkerSql>(error: &sqlx::Error) -> bool {
     matches!(classify::<DB>(error), ErrorClass::StatementTimeout | ErrorClass::LockTimeout | ErrorClass::Busy)
 }

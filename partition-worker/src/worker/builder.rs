@@ -10,6 +10,7 @@ use super::Worker;
 use crate::effect::{Effect, Mode};
 use crate::error::Error;
 use crate::flow::Limits;
+use crate::ordering::{NullKeys, Ordering};
 use crate::settings::{OnFailure, Settings, consumer_config};
 
 /// Describes a [`Worker`].
@@ -39,16 +40,37 @@ impl<M: Mode> Builder<M> {
     }
 
     /// How many handlers run at a time, in all partitions together. Each takes a connection, and folds and seals take
-    /// two more. Default: 16, or two fewer than the pool has connections; 1 on SQLite, which has one writer at a time.
+    /// two more. Default: 16, or two fewer than the pool has connections; 1 on SQLite, which has one writer at a time; 4 at the
+    /// most for batches, which grow while the ones before are being committed.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.settings.concurrency = Some(handlers);
         self
     }
 
+    /// How many records a batch has at most, with [`run_batches`](Worker::run_batches). It has fewer if fewer are there: nothing is
+    /// waited for. Default: 100.
+    pub fn max_batch(mut self, records: usize) -> Self {
+        self.settings.max_batch = records;
+        self
+    }
+
+    /// Which records are worked on one after the other. Default: those of one key.
+    pub fn ordering(mut self, ordering: Ordering) -> Self {
+        self.settings.ordering = ordering;
+        self
+    }
+
+    /// What records without a key are, with [`Ordering::Key`]. Default: those of a partition are in order.
+    pub fn null_keys(mut self, null_keys: NullKeys) -> Self {
+        self.settings.null_keys = null_keys;
+        self
+    }
+
     /// How much is held in memory before partitions are paused. They are looked at every 128 records, so a limit may be
-    /// exceeded by that many. Default: see [`Limits`].
+    /// exceeded by that many. Default: see [`Limits`], but eight records for each handler that may run at a time if that is
+    /// more.
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.settings.limits = limits;
+        self.settings.limits = Some(limits);
         self
     }
 
@@ -114,6 +136,13 @@ impl<M: Mode> Builder<M> {
     /// It should not be shorter than the session time-out. Default: 45 s.
     pub fn rejoin_after(mut self, delay: Duration) -> Self {
         self.settings.rejoin_after = delay;
+        self
+    }
+
+    /// How often it is looked whether a topic was deleted and made anew under the worker, which then stops with
+    /// [`Error::TopicMadeAnew`]. One request a topic. Default: 5 s.
+    pub fn look_every(mut self, period: Duration) -> Self {
+        self.settings.look_every = period;
         self
     }
 

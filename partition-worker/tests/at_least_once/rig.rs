@@ -71,7 +71,7 @@ impl Rig {
 
     /// A worker in a process of its own that fails on one key for ever. It has processed all else, and committed so, when
     /// it is killed.
-    pub(crate) async fn killed(&self, stuck: &str, metadata: usize, processed: usize) {
+    pub(crate) fn killed(&self, stuck: &str, metadata: usize, processed: usize) {
         let metadata = metadata.to_string();
         let settings = [
             ("BOOTSTRAP", self.broker.bootstrap()),
@@ -161,12 +161,15 @@ impl Running {
     }
 }
 
-/// What was processed: offsets with keys and numbers, in the order in which it came to an end.
+/// Partition, offset, key and number of a record.
+type Processed = (i32, i64, String, i64);
+
+/// What was processed, in the order in which it came to an end.
 #[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<(i32, i64, String, i64)>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<Processed>>>);
 
 impl Log {
-    pub(crate) fn processed(&self) -> Vec<(i32, i64, String, i64)> {
+    pub(crate) fn processed(&self) -> Vec<Processed> {
         self.0.lock().expect("no panic under the lock").clone()
     }
 
@@ -198,9 +201,11 @@ impl Log {
     }
 }
 
+type Before = dyn Fn(&Record) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync;
+
 pub(crate) struct Told {
     log: Log,
-    before: Box<dyn Fn(&Record) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>,
+    before: Box<Before>,
 }
 
 impl Process for Told {

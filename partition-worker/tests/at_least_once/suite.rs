@@ -37,7 +37,7 @@ pub(crate) async fn every_record_is_processed_once_in_the_order_of_its_key(broke
 async fn processed_after_a_crash(broker: Broker, metadata: usize) -> (u64, u64) {
     let rig = Rig::new(broker, 1).await;
     rig.produce(&KEYS, 1..=3).await;
-    rig.killed(KEYS[2], metadata, 18).await;
+    rig.killed(KEYS[2], metadata, 18);
     let log = Log::default();
     let second = start(rig.builder(), log.plain());
     let end = async || rig.committed().await.iter().map(|commit| commit.offset).sum::<i64>() == 21;

@@ -1,8 +1,9 @@
 //! A partition under test, and a fence that can be exchanged for a double.
 
-use leastlock_core::Statement;
+use leastlock_core::{ErrorClass, Statement, classify};
 use leastlock_partition_worker::progress::{Entry, Seal, Sealed};
 use leastlock_partition_worker::{Epoch, MIGRATIONS, Progress, TopicPartition, WorkerSql};
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Transaction;
 
@@ -26,7 +27,7 @@ pub(crate) fn owner<DB: Tested>(database: &TestDatabase<DB>, name: &str) -> Prog
     Progress::new(database.pool.clone(), GROUP, name)
 }
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) fn owner_with<DB: Tested>(
     database: &TestDatabase<DB>,
     name: &str,
@@ -46,13 +47,28 @@ pub(crate) async fn sealed<DB: Tested>(progress: &Progress<DB>, start: i64) -> S
     sealed
 }
 
-/// What lets a handler in: the fence, or a double of it.
+/// What lets a handler in: the fence of one record or of many, or a double of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fence(pub(crate) &'static str);
+pub(crate) struct Fence {
+    sql: &'static str,
+    takes_many: bool,
+}
 
 impl Fence {
+    pub(crate) const fn one(sql: &'static str) -> Self {
+        Self { sql, takes_many: false }
+    }
+
+    pub(crate) const fn many(sql: &'static str) -> Self {
+        Self { sql, takes_many: true }
+    }
+
     pub(crate) fn real<DB: WorkerSql>() -> Self {
-        Self(DB::FENCE_ENTER)
+        Self::one(DB::FENCE_ENTER)
+    }
+
+    pub(crate) fn batch<DB: WorkerSql>() -> Self {
+        Self::many(DB::FENCE_BATCH)
     }
 
     /// Whether the handler may go on.
@@ -67,9 +83,13 @@ impl Fence {
         offset: i64,
         idle_ms: i64,
     ) -> bool {
-        let enter = Statement::new(self.0).bind(GROUP).bind("stock-moves").bind(0_i64);
-        let enter = enter.bind(epoch.get()).bind(offset).bind(idle_ms);
-        enter.execute::<DB>(tx).await.expect("the fence answers") == 1
+        let enter = Statement::new(self.sql).bind(GROUP).bind("stock-moves").bind(0_i64).bind(epoch.get());
+        let listed = offset.to_string();
+        let enter = if self.takes_many { enter.bind(&*listed) } else { enter.bind(offset) };
+        match enter.bind(idle_ms).execute::<DB>(tx).await {
+            Err(error) if classify::<DB>(&error) == ErrorClass::UniqueViolation => false,
+            entered => entered.expect("the fence answers") == 1,
+        }
     }
 }
 
@@ -85,7 +105,11 @@ pub(crate) async fn handle<DB: Tested>(database: &TestDatabase<DB>, fence: Fence
 }
 
 pub(crate) async fn effect<DB: WorkerSql>(connection: &mut DB::Connection, offset: i64, owner: &str) {
-    let insert = Statement::new("INSERT INTO effect (record_offset, owner) VALUES ($1, $2)").bind(offset).bind(owner);
+    let insert = sql::<DB>(
+        "INSERT INTO effect (record_offset, owner) VALUES ($1, $2)",
+        "INSERT INTO effect (record_offset, owner) VALUES (?, ?)",
+    );
+    let insert = Statement::new(insert).bind(offset).bind(owner);
     insert.execute::<DB>(connection).await.expect("an effect");
 }
 

@@ -1,18 +1,16 @@
-//! Leaving the group in the middle of a seal (PostgreSQL: on SQLite a held lock would keep the test from looking).
+//! Leaving the group in the middle of a seal (on SQLite a held lock would keep the test from looking).
 
 use std::time::Duration;
 
-use leastlock_core::Dialect;
 use leastlock_partition_worker::progress::{Entry, Seal};
 use leastlock_partition_worker::{Progress, Timeouts, TopicPartition};
 use leastlock_testkit::TestDatabase;
-use sqlx::Postgres;
 
-use crate::rig::{Rig, Told, start};
+use crate::rig::{Bus, Rig, Told, start};
 
 /// Somebody else's transaction is open, so the seal cannot end, and the consumer's assign call is not made; the worker is
 /// stopped all the same, and the next one gets the partition.
-pub(crate) async fn p18_a_worker_closes_in_the_middle_of_a_seal(database: TestDatabase<Postgres>) {
+pub(crate) async fn p18_a_worker_closes_in_the_middle_of_a_seal<DB: Bus>(database: TestDatabase<DB>) {
     let mut rig = Rig::new(database, 2).await;
     let timeouts = Timeouts { seal: Duration::from_millis(300), ..Timeouts::default() };
     let partition = TopicPartition::new(rig.topic.as_str(), 0);
@@ -26,7 +24,7 @@ pub(crate) async fn p18_a_worker_closes_in_the_middle_of_a_seal(database: TestDa
         let other = Progress::new(rig.database.pool.clone(), rig.group.as_str(), "other");
         let Ok(Seal::Sealed(sealed)) = other.seal(&partition).await else { panic!("nobody else seals") };
         assert!(other.anchor(&partition, sealed.epoch, 0).await.expect("an anchor"));
-        let mut open = other.pool().begin_with(Postgres::BEGIN_WRITE).await.expect("a transaction");
+        let mut open = other.pool().begin_with(DB::BEGIN_WRITE).await.expect("a transaction");
         assert_eq!(other.enter(&mut open, &partition, sealed.epoch, 0).await.expect("an answer"), Entry::Entered);
 
         let worker = start(rig.builder_with(timeouts), Told::plain("closing"));

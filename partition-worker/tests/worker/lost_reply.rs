@@ -1,16 +1,16 @@
-//! A commit whose reply is lost (PostgreSQL, through a proxy: SQLite's commit is a call, not a message).
+//! A commit whose reply is lost (through a proxy: SQLite's commit is a call, not a message).
 
 use std::time::Duration;
 
 use leastlock_testkit::TestDatabase;
-use leastlock_testkit::proxy::{FaultProxy, Then, postgres};
-use sqlx::Postgres;
+use leastlock_testkit::proxy::statement::{is_commit, once};
+use leastlock_testkit::proxy::{FaultProxy, Then};
 
-use crate::no_answer::proxied;
+use crate::no_answer::{Seen, proxied};
 use crate::rig::{LIMIT, Rig, Told, start};
 
 /// The fault strikes the commit of record 3.
-async fn every_record_counts_once(database: TestDatabase<Postgres>, strike: impl FnOnce(&FaultProxy)) {
+async fn every_record_counts_once<DB: Seen>(database: TestDatabase<DB>, strike: impl FnOnce(&FaultProxy)) {
     let rig = Rig::new(database, 1).await;
     let (proxy, builder) = proxied(&rig, Duration::from_millis(500)).await;
     // No fold, so that the commit is a handler's.
@@ -28,25 +28,25 @@ async fn every_record_counts_once(database: TestDatabase<Postgres>, strike: impl
 }
 
 /// The transaction commits, and nobody is told.
-pub(crate) async fn a_commit_whose_reply_is_lost_counts_once(database: TestDatabase<Postgres>) {
+pub(crate) async fn a_commit_whose_reply_is_lost_counts_once<DB: Seen>(database: TestDatabase<DB>) {
     every_record_counts_once(database, |proxy| {
-        proxy.swallow_reply_to(postgres::once(postgres::is_commit()), Then::Cut);
+        proxy.swallow_reply_to(once(is_commit()), Then::Cut);
     })
     .await;
 }
 
 /// The same, and the connection seems to live.
-pub(crate) async fn a_commit_whose_reply_never_comes_counts_once(database: TestDatabase<Postgres>) {
+pub(crate) async fn a_commit_whose_reply_never_comes_counts_once<DB: Seen>(database: TestDatabase<DB>) {
     every_record_counts_once(database, |proxy| {
-        proxy.swallow_reply_to(postgres::once(postgres::is_commit()), Then::Hang);
+        proxy.swallow_reply_to(once(is_commit()), Then::Hang);
     })
     .await;
 }
 
 /// The transaction stays open, until the server ends it; the next attempts wait for it.
-pub(crate) async fn a_commit_that_never_arrives_is_done_again(database: TestDatabase<Postgres>) {
+pub(crate) async fn a_commit_that_never_arrives_is_done_again<DB: Seen>(database: TestDatabase<DB>) {
     every_record_counts_once(database, |proxy| {
-        proxy.lose_request(postgres::once(postgres::is_commit()), Then::Hang);
+        proxy.lose_request(once(is_commit()), Then::Hang);
     })
     .await;
 }

@@ -10,6 +10,7 @@ use leastlock_partition_worker::{
     Builder, Effect, Error, Failure, Handler, MIGRATIONS, Record, Summary, Timeouts, Worker, WorkerSql,
 };
 use leastlock_testkit::broker::Broker;
+use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{ClientConfig, TopicPartitionList};
@@ -148,6 +149,9 @@ async fn create_effect_table<DB: TestEngine>(database: &TestDatabase<DB>) {
         Engine::Sqlite => {
             "CREATE TABLE effect (id INTEGER PRIMARY KEY AUTOINCREMENT, record_key TEXT, number BIGINT, owner TEXT)"
         }
+        Engine::MySql => {
+            "CREATE TABLE effect (id BIGINT AUTO_INCREMENT PRIMARY KEY, record_key TEXT, number BIGINT, owner TEXT)"
+        }
         _ => "CREATE TABLE effect (id BIGINT GENERATED ALWAYS AS IDENTITY, record_key TEXT, number BIGINT, owner TEXT)",
     };
     database.execute(create).await;
@@ -216,7 +220,11 @@ pub(crate) async fn apply<DB: WorkerSql>(
     owner: &str,
 ) -> Result<(), Failure> {
     let key = String::from_utf8_lossy(record.key().unwrap_or_default()).into_owned();
-    let insert = Statement::new("INSERT INTO effect (record_key, number, owner) VALUES ($1, $2, $3)");
+    let insert = sql::<DB>(
+        "INSERT INTO effect (record_key, number, owner) VALUES ($1, $2, $3)",
+        "INSERT INTO effect (record_key, number, owner) VALUES (?, ?, ?)",
+    );
+    let insert = Statement::new(insert);
     insert.bind(&key).bind(record.json::<i64>()?).bind(owner).execute::<DB>(connection).await?;
     Ok(())
 }

@@ -1,0 +1,4 @@
+-- Which topic of that name it is, if the epoch is still the owner's. Lock: the file's write lock, taken by BEGIN IMMEDIATE.
+SELECT topic_id
+  FROM leastlock_partition
+ WHERE group_id = ?1 AND topic = ?2 AND partition = ?3 AND epoch = ?4
