@@ -1,10 +1,11 @@
 //! Handlers that update a row of their key in PostgreSQL.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use leastlock_partition_worker::{Effect, Failure, Handler, Process, Record, Worker};
+use leastlock_partition_worker::{BatchFailure, BatchHandler, Effect, Failure, Handler, Process, Record, Worker};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
@@ -30,6 +31,7 @@ const AT_ONCE: u16 = 16;
 const BESIDE: u32 = 4;
 const AROUND: Duration = Duration::from_secs(2);
 
+const UPDATE_MANY: &str = include_str!("../../sql/postgres/worker/update_rows.sql");
 const UPDATE: &str = include_str!("../../sql/postgres/worker/update_row.sql");
 
 /// How many turns, and how long about.
@@ -109,7 +111,13 @@ pub(super) async fn in_child(task: &Task) -> anyhow::Result<Measured> {
             let rows = Rows { tally: Arc::clone(&tally), pool };
             child::until_measured(&tally, *time, |shutdown| worker.run(rows, shutdown)).await
         }
-        Way::Poll | Way::Batch => anyhow::bail!("{} updates no row", task.way.name()),
+        Way::Batch => {
+            let worker = Worker::builder(child::kafka(task)).topic(&task.topic).effect(Effect::in_database(&pool));
+            let worker = worker.build()?;
+            let rows = InTransaction(Arc::clone(&tally));
+            child::until_measured(&tally, *time, |shutdown| worker.run_batches(rows, shutdown)).await
+        }
+        Way::Poll => anyhow::bail!("{} updates no row", task.way.name()),
     }
 }
 
@@ -153,6 +161,22 @@ impl Handler<Postgres> for InTransaction {
         self.0.came();
         update(tx, record.key().unwrap_or_default()).await?;
         self.0.done(record.polled_at());
+        Ok(())
+    }
+}
+
+impl BatchHandler<Postgres> for InTransaction {
+    async fn handle(&self, batch: &[Record], tx: &mut Transaction<'_, Postgres>) -> Result<(), BatchFailure> {
+        self.0.came();
+        let mut moves = BTreeMap::<_, i64>::new();
+        for record in batch {
+            *moves.entry(String::from_utf8_lossy(record.key().unwrap_or_default())).or_default() += 1;
+        }
+        let (keys, moves): (Vec<_>, Vec<_>) = moves.into_iter().map(|(key, moves)| (key.into_owned(), moves)).unzip();
+        sqlx::query(UPDATE_MANY).bind(keys).bind(moves).execute(&mut **tx).await?;
+        for record in batch {
+            self.0.done(record.polled_at());
+        }
         Ok(())
     }
 }
