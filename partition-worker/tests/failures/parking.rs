@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use leastlock_partition_worker::dead_letter::Origin;
 use leastlock_partition_worker::on_failure::Cause;
 use leastlock_partition_worker::parked::{Asked, Discard, ParkedKey};
-use leastlock_partition_worker::{Failure, OnFailure, Parked, Record};
+use leastlock_partition_worker::{BatchFailure, BatchHandler, Failure, OnFailure, Parked, Record, WorkerSql};
 use leastlock_testkit::TestDatabase;
+use sqlx::Transaction;
+use tokio_util::sync::CancellationToken;
 
 use crate::bench::{BAD, GOOD, append, consumed, failing_at};
-use crate::rig::{Bus, LIMIT, Rig, Running, Told, start};
+use crate::rig::{Bus, LIMIT, Rig, Running, Told, apply, start};
 
 const ALL: [&str; 4] = [BAD, GOOD[0], GOOD[1], GOOD[2]];
 
@@ -33,12 +35,24 @@ impl<DB: Bus> Parking<DB> {
     }
 
     fn start_with(&self, owner: &'static str, policy: OnFailure) -> Running {
+        start(self.rig.builder().on_failure(policy), failing_at(owner, self.wrong()))
+    }
+
+    /// The same in batches, whose handler does not say which record is wrong.
+    fn start_batches(&self) -> Running {
+        let policy = OnFailure::park_key(&self.parking_topic);
+        let worker = self.rig.builder().on_failure(policy).max_batch(10).build().expect("a worker");
+        let shutdown = CancellationToken::new();
+        let handler = Batches { wrong: Box::new(self.wrong()) };
+        Running { task: tokio::spawn(worker.run_batches(handler, shutdown.clone())), shutdown }
+    }
+
+    fn wrong(&self) -> impl Fn(&Record) -> bool + Send + Sync + use<DB> {
         let mended = Arc::clone(&self.mended);
-        let wrong = move |record: &Record| {
+        move |record| {
             let is_it = record.key() == Some(BAD.as_bytes()) && record.value() == Some(b"2");
             is_it && !mended.load(Ordering::SeqCst)
-        };
-        start(self.rig.builder().on_failure(policy), failing_at(owner, wrong))
+        }
     }
 
     fn parked(&self) -> Parked<DB> {
@@ -65,6 +79,22 @@ impl<DB: Bus> Parking<DB> {
     }
 }
 
+struct Batches {
+    wrong: Box<dyn Fn(&Record) -> bool + Send + Sync>,
+}
+
+impl<DB: WorkerSql> BatchHandler<DB> for Batches {
+    async fn handle(&self, batch: &[Record], tx: &mut Transaction<'_, DB>) -> Result<(), BatchFailure> {
+        for record in batch {
+            apply::<DB>(tx, record, "batches").await?;
+        }
+        if batch.iter().any(|record| (self.wrong)(record)) {
+            return Err(Failure::permanent("no such account").into());
+        }
+        Ok(())
+    }
+}
+
 /// Answers the effects of the bad key in the order in which they took place.
 async fn numbers_of_the_bad_key<DB: Bus>(rig: &Rig<DB>) -> Vec<i64> {
     let sql = "SELECT number FROM effect WHERE record_key = '85123A' ORDER BY id";
@@ -75,9 +105,18 @@ async fn numbers_of_the_bad_key<DB: Bus>(rig: &Rig<DB>) -> Vec<i64> {
 
 pub(crate) async fn p13_a_parked_key_is_followed_in_order_and_others_go_on<DB: Bus>(database: TestDatabase<DB>) {
     let parking = Parking::new(database).await;
+    parked_and_released(&parking, || parking.start("first")).await;
+}
+
+pub(crate) async fn p13_a_parked_key_is_followed_in_order_by_batches_too<DB: Bus>(database: TestDatabase<DB>) {
+    let parking = Parking::new(database).await;
+    parked_and_released(&parking, || parking.start_batches()).await;
+}
+
+async fn parked_and_released<DB: Bus>(parking: &Parking<DB>, start: impl FnOnce() -> Running) {
     let rig = &parking.rig;
     rig.produce(&ALL, 1..=5).await;
-    let worker = parking.start("first");
+    let worker = start();
     rig.effects(1 + 3 * 5).await;
     let key = parking.records(4).await;
     assert_eq!((key.cause, key.records, key.under_way), (Cause::Permanent, 4, false));
