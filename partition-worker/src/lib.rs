@@ -89,7 +89,7 @@
 //!    finished; a batch's with [one for all its records](progress::Progress::enter_all).
 //! 3. From time to time finished offsets are [folded](progress::Progress::fold) into one number.
 //! 4. A partition that is taken back is given up at once: open handlers finish or are fenced, and the next owner's seal is
-//!    what waits for them.
+//!    what waits for them. Without a database they may finish first, what is finished is committed, and then it is given up.
 //!
 //! | module | concept |
 //! |---|---|
