@@ -15,7 +15,8 @@
 //!   cannot commit once another worker has *sealed* the partition.
 //! - **Order per key.** Records of one key take effect in the order of their offsets; many keys go on at once.
 //! - **No skipped record.** A failing handler is tried again, and its key waits for it; in the end the worker stops and says which
-//!   record it is. An offset that Kafka does not have any more stops the worker as well.
+//!   record it is, or does what it is [told](OnFailure): skips it, or copies it to another topic, alone or with what
+//!   follows it. An offset that Kafka does not have any more stops the worker as well.
 //! - **Polling never waits.** Handlers and seals run beside the thread that polls, so a slow one costs no rebalance.
 //!
 //! # What it does not promise
