@@ -13,7 +13,8 @@ pub enum OnStall {
     #[default]
     Report,
     /// It is reported, and the worker gives its partitions back, leaves the group, and ends with
-    /// [`Error::Stalled`](crate::Error::Stalled), so that other workers go on and whoever supervises this one starts it anew.
+    /// [`Error::Stalled`](crate::Error::Stalled), so that other workers go on and whoever supervises this one starts it anew. (A static
+    /// member under `group.protocol=consumer` cannot leave for good: its partitions are free after its session.)
     LeaveGroup,
 }
 

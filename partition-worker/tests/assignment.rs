@@ -6,11 +6,14 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use crate::doubles::{
     AssignsEarly, CommitsLost, Double, DrainsAfterwards, FlushesKept, ForgetsGhosts, HearsStaleSeals, StallsOnLostSeal,
 };
-use crate::world::{Machine, Protocol, World, ops};
+use crate::machine::{Machine, Protocol, ops};
+use crate::world::World;
 use leastlock_partition_worker::assignment::Assignment;
 
 #[path = "assignment/doubles.rs"]
 mod doubles;
+#[path = "assignment/machine.rs"]
+mod machine;
 #[path = "assignment/world.rs"]
 mod world;
 

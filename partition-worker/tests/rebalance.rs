@@ -63,6 +63,9 @@ mod mock {
 
     crate::on!(mock, [Eager]:
         moves::p14_a_commit_refused_for_a_rebalance_is_made_again,
+        closing::p15_a_shutdown_waits_for_handlers_that_run,
+        closing::p15_double_a_shutdown_that_waits_for_nothing_cuts_them_short,
+        doubles::p18_double_a_consumer_that_puts_its_answer_off_while_closing_hangs,
         doubles::p8_double_a_consumer_that_does_not_resume_stays_paused,
         doubles::p11_double_a_consumer_that_handles_where_it_polls_is_thrown_out,
         doubles::p14_double_a_consumer_that_ends_with_a_failed_commit_ends,

@@ -28,6 +28,7 @@ leastlock_testkit::mount!(suite:
     a_cooperative_rebalance_loses_and_doubles_nothing,
     p5_what_was_finished_out_of_order_is_not_redone_after_a_crash,
     p6_two_failing_handlers_keep_the_watermark_at_the_first,
+    p9_an_incremental_revocation_leaves_kept_partitions_alone,
     a_handler_that_never_ends_is_cancelled_and_counts_as_failed,
     a_failing_handler_is_tried_again_in_its_lane_while_others_go_on,
     a_skipped_record_is_finished_without_an_effect_and_its_key_goes_on,

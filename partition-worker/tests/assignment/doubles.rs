@@ -3,7 +3,7 @@
 use leastlock_partition_worker::TopicPartition;
 use leastlock_partition_worker::assignment::{Assignment, Batch, Call, Phase};
 
-use crate::world::Machine;
+use crate::machine::Machine;
 
 /// A machine with a mistake.
 pub(crate) trait Double: Machine {

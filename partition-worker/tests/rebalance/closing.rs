@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use leastlock_partition_worker::assignment::Phase;
-use leastlock_partition_worker::{Health, Record, TopicPartition};
+use leastlock_partition_worker::{Health, PartitionSummary, Record, TopicPartition};
 use leastlock_testkit::broker::Broker;
 
 use crate::group::{KEYS, Protocol, plain, watched};
+use crate::moves::only;
 use crate::rig::Log;
 
 fn active(health: &Health) -> usize {
@@ -21,7 +23,7 @@ pub(crate) async fn p15_a_shutdown_reports_each_partition(broker: Broker, protoc
         rig.broker.produce_to(&rig.topic, 1, KEYS[1], number.to_string()).await;
     }
     let log = Log::default();
-    let stuck = |record: &Record| -> futures_util::future::BoxFuture<'static, _> {
+    let stuck = |record: &Record| -> BoxFuture<'static, _> {
         if record.partition() == 1 && record.offset() == 1 {
             Box::pin(std::future::pending())
         } else {
@@ -41,6 +43,32 @@ pub(crate) async fn p15_a_shutdown_reports_each_partition(broker: Broker, protoc
     assert_eq!((third.processed, third.watermark, third.drained, third.taken_over), (0, Some(0), true, 1), "{third:?}");
     let committed: Vec<i64> = rig.committed().await.iter().map(|commit| commit.offset).collect();
     assert_eq!(committed, [3, 1, 0]);
+}
+
+/// Three handlers run when the shutdown begins, and need a while.
+async fn shut_down(broker: Broker, protocol: Protocol, drain_timeout: Duration) -> PartitionSummary {
+    let rig = protocol.rig(broker, 1).await;
+    rig.produce(&KEYS[..3], 1..=1).await;
+    let log = Log::default();
+    let slow = |_: &Record| -> BoxFuture<'static, _> {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            Ok(())
+        })
+    };
+    let worker = watched(rig.builder().drain_timeout(drain_timeout), log.first(slow));
+    worker.until("three handlers", |health| health.running == 3).await;
+    only(&worker.stop().await)
+}
+
+pub(crate) async fn p15_a_shutdown_waits_for_handlers_that_run(broker: Broker, protocol: Protocol) {
+    let of = shut_down(broker, protocol, Duration::from_secs(20)).await;
+    assert_eq!((of.processed, of.cancelled, of.watermark, of.drained), (3, 0, Some(3), true), "{of:?}");
+}
+
+pub(crate) async fn p15_double_a_shutdown_that_waits_for_nothing_cuts_them_short(broker: Broker, protocol: Protocol) {
+    let of = shut_down(broker, protocol, Duration::from_nanos(1)).await;
+    assert_eq!((of.processed, of.cancelled, of.watermark, of.drained), (0, 3, Some(0), false), "{of:?}");
 }
 
 pub(crate) async fn p18_a_worker_closes_at_once_with_nothing_to_do_and_while_joining(

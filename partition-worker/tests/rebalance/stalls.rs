@@ -74,17 +74,16 @@ pub(crate) async fn p11_a_handler_that_blocks_its_runtime_holds_up_no_rebalance_
 }
 
 pub(crate) async fn p11_a_stalled_worker_leaves_the_group_if_it_is_to(broker: Broker, protocol: Protocol) {
-    // (The mock cluster knows no static members.)
-    let is_static = rig_is_static(&broker);
+    // The mock cluster knows no static members; under the consumer protocol one that leaves keeps its partitions.
+    let is_static = broker.mock_cluster().is_none() && protocol != Protocol::Consumer;
     let mut rig = protocol.rig(broker, 2).await;
     two_partitions(&mut rig).await;
     let dynamic = rig.settings.clone();
     if is_static {
         // A static member that just closed would keep its partitions for as long as its session lasts.
         rig.settings.push(("group.instance.id", "stalls".to_owned()));
-        if protocol != Protocol::Consumer {
-            rig.settings.push(("session.timeout.ms", "45000".to_owned()));
-        }
+        rig.settings.push(("max.poll.interval.ms", "600000".to_owned()));
+        rig.settings.push(("session.timeout.ms", "300000".to_owned()));
     }
     let (hold, log) = (Hold::default(), Log::default());
     let builder = rig.builder().revoke_timeout(Duration::from_millis(100));
@@ -102,8 +101,4 @@ pub(crate) async fn p11_a_stalled_worker_leaves_the_group_if_it_is_to(broker: Br
     assert!(matches!(error, Error::Stalled { offset: 0, .. }), "{error:?}");
     assert_eq!(probe.health().stage, Stage::Ended);
     other.stop().await;
-}
-
-fn rig_is_static(broker: &Broker) -> bool {
-    broker.mock_cluster().is_none()
 }
