@@ -1,24 +1,35 @@
 //! The rebalance of a consumer, as a state machine. Pure: no I/O, no clock.
 //!
 //! ```text
-//! Unassigned ──assigned──► Sealing ──all sealed──► Active ──drain──► Draining
-//!     ▲                       │                     │  │                 │
-//!     └──── revoked, lost ────┴─────────────────────┘  └──► Fenced ──────┤
-//!     ▲                                                                  │
-//!     └──────────────────────────── revoked, lost ───────────────────────┘
+//! Unassigned ──assigned──► Sealing ──all sealed──► Active ──revoked──► Draining ──drained──► Released
+//!                             │                      │                    │
+//!                             │        another owner └───► Fenced ◄───────┘
+//!                             └──────── revoked, from Fenced as well ──────────────────────► Released
+//!
+//! From anywhere: lost ──► Lost.      From Released and Lost: assigned ──► Sealing.
 //! ```
 //!
-//! Kafka delivers nothing of a newly assigned partition before the consumer's `assign` is called, so that call waits until
-//! *all* partitions of the event are sealed: it is made once, with every start offset known.
+//! It is told what Kafka says, and answers what is to be done, in order. Two orders carry the promises:
+//! - Kafka delivers nothing of a newly assigned partition before the consumer's `assign` is called, so that call waits until
+//!   *all* partitions of the event are sealed: it is made once, with every start offset known.
+//! - What is taken back is drained, then committed, then given back; the other way round, what is finished in the drain would be
+//!   done again by the next owner. What is lost is never committed: it is somebody else's already.
+//!
+//! Handlers that outlive their partition are not its matter: they keep their [lanes](crate::lanes) taken, so that what is delivered
+//! again waits for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::partition::TopicPartition;
 
+#[cfg(test)]
+mod tests;
+
 /// Where a partition stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Phase {
-    /// Not this worker's.
+    /// Not this worker's, and never was.
     Unassigned,
     /// Given by Kafka; the database is not yet told, or earlier owners are still being waited for.
     Sealing,
@@ -28,17 +39,71 @@ pub enum Phase {
     Draining,
     /// Given by Kafka, but another owner has sealed it since: nothing of it is handled.
     Fenced,
+    /// Given back, after what was finished had been committed.
+    Released,
+    /// Gone without a word: the session was over, or the group went on without this worker. Nothing was committed.
+    Lost,
+}
+
+impl Phase {
+    /// Whether Kafka has left the partition to this worker.
+    #[must_use]
+    pub const fn is_assigned(self) -> bool {
+        matches!(self, Self::Sealing | Self::Active | Self::Draining | Self::Fenced)
+    }
 }
 
 /// The number of an assignment event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Batch(u64);
 
+/// Something to do. `S` is what is known of a partition once it is sealed.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Call<S> {
+    /// Seal these, and report each by [`Assignment::sealed`].
+    Seal {
+        /// The event, to be named in the reports.
+        batch: Batch,
+        /// All that the event is waiting for.
+        partitions: Vec<TopicPartition>,
+    },
+    /// Stop these seals: one that came through now would fence the next owner.
+    StopSealing(Vec<TopicPartition>),
+    /// Start no handler of these any more; when none runs, or time is up, say [`Assignment::drained`].
+    Drain(Vec<TopicPartition>),
+    /// Commit what is finished of these.
+    Commit(Vec<TopicPartition>),
+    /// Cancel what runs of these, and commit nothing.
+    Cancel(Vec<TopicPartition>),
+    /// Call the consumer's `assign`, or under a cooperative protocol its `incremental_assign`.
+    Assign {
+        /// Those that are this worker's, with what is known of them.
+        active: Vec<(TopicPartition, S)>,
+        /// Those that another owner has sealed since. Kafka is to be told that they are assigned, but nothing is taken.
+        fenced: Vec<TopicPartition>,
+    },
+    /// Call the consumer's `unassign`, or under a cooperative protocol its `incremental_unassign`.
+    Unassign {
+        /// All partitions of the event.
+        partitions: Vec<TopicPartition>,
+        /// Those among them for which `assign` was never called.
+        never_assigned: Vec<TopicPartition>,
+    },
+}
+
 /// The partitions of a worker. `S` is what is known of a partition once it is sealed.
+///
+/// # Contract
+/// - What a method answers is done in its order, before the next method is called; a [`Call::Drain`] may take longer, and is
+///   answered by [`drained`](Self::drained).
+/// - Each event of Kafka's is answered exactly once, by an `Assign` or an `Unassign`, and in the order of the events: while a
+///   drain is open no `Assign` is called for.
 #[derive(Debug)]
 pub struct Assignment<S> {
     phases: BTreeMap<TopicPartition, Phase>,
     pending: Option<Pending<S>>,
+    revocation: Option<Revocation>,
     batches: u64,
 }
 
@@ -49,37 +114,22 @@ struct Pending<S> {
     answers: BTreeMap<TopicPartition, Option<S>>,
 }
 
-/// All partitions of an event are sealed: call the consumer's `assign` now.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "the consumer waits for its assign call"]
-pub struct Ready<S> {
-    /// Those that are this worker's, with what is known of them.
-    pub active: Vec<(TopicPartition, S)>,
-    /// Those that another owner has sealed since. Kafka is to be told that they are assigned, but nothing is taken.
-    pub fenced: Vec<TopicPartition>,
-}
-
-/// What a revocation or a loss took away.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "the consumer waits for its unassign call"]
-pub struct Taken<S> {
-    /// Partitions for which the consumer's `assign` had been called.
-    pub assigned: Vec<TopicPartition>,
-    /// Partitions whose seal was still under way. Stop it: it would fence the new owner.
-    pub sealing: Vec<TopicPartition>,
-    /// The rest of the event that was waited for, if it is complete now.
-    pub ready: Option<Ready<S>>,
+/// A revocation whose handlers may finish before it is answered.
+#[derive(Debug, Default)]
+struct Revocation {
+    partitions: Vec<TopicPartition>,
+    never_assigned: Vec<TopicPartition>,
 }
 
 impl<S> Assignment<S> {
     /// No partitions.
     #[must_use]
     pub const fn new() -> Self {
-        Self { phases: BTreeMap::new(), pending: None, batches: 0 }
+        Self { phases: BTreeMap::new(), pending: None, revocation: None, batches: 0 }
     }
 
-    /// Kafka gave these partitions: seal them. Without any, the event is complete at once.
-    pub fn assigned(&mut self, partitions: &[TopicPartition]) -> (Batch, Option<Ready<S>>) {
+    /// Kafka gave these partitions. Without any, the event is answered at once.
+    pub fn assigned(&mut self, partitions: &[TopicPartition]) -> Vec<Call<S>> {
         self.batches += 1;
         let batch = Batch(self.batches);
         let mut waiting: BTreeSet<_> = partitions.iter().cloned().collect();
@@ -91,47 +141,99 @@ impl<S> Assignment<S> {
         for partition in &waiting {
             self.phases.insert(partition.clone(), Phase::Sealing);
         }
+        let to_seal: Vec<_> = waiting.iter().cloned().collect();
         self.pending = Some(Pending { batch, waiting, answers: BTreeMap::new() });
-        (batch, self.complete())
-    }
-
-    /// The partitions that are to be sealed for this event.
-    #[must_use]
-    pub fn to_seal(&self, batch: Batch) -> Vec<TopicPartition> {
-        let pending = self.pending.as_ref().filter(|pending| pending.batch == batch);
-        pending.map(|pending| pending.waiting.iter().cloned().collect()).unwrap_or_default()
+        if to_seal.is_empty() {
+            return self.complete().into_iter().collect();
+        }
+        vec![Call::Seal { batch, partitions: to_seal }]
     }
 
     /// A partition is sealed, or, with `None`, another owner was faster. An answer to an earlier event changes nothing.
-    pub fn sealed(&mut self, batch: Batch, partition: &TopicPartition, answer: Option<S>) -> Option<Ready<S>> {
-        let pending = self.pending.as_mut().filter(|pending| pending.batch == batch)?;
+    pub fn sealed(&mut self, batch: Batch, partition: &TopicPartition, answer: Option<S>) -> Vec<Call<S>> {
+        let Some(pending) = self.pending.as_mut().filter(|pending| pending.batch == batch) else {
+            return Vec::new();
+        };
         if pending.waiting.remove(partition) {
             pending.answers.insert(partition.clone(), answer);
         }
-        self.complete()
+        self.complete().into_iter().collect()
     }
 
-    /// Kafka took these partitions back, or they were lost.
-    pub fn taken(&mut self, partitions: &[TopicPartition]) -> Taken<S> {
-        let mut taken = Taken { assigned: Vec::new(), sealing: Vec::new(), ready: None };
+    /// Kafka takes these partitions back. With `drain`, handlers that run may finish before they are given back; otherwise they
+    /// are given back at once.
+    pub fn revoked(&mut self, partitions: &[TopicPartition], drain: bool) -> Vec<Call<S>> {
+        let mut calls = Vec::new();
+        let sealing = self.stop_sealing(partitions);
+        let mut draining = Vec::new();
         for partition in partitions {
-            match self.phases.remove(partition) {
-                Some(Phase::Sealing) => {
-                    if let Some(pending) = &mut self.pending {
-                        pending.waiting.remove(partition);
-                        pending.answers.remove(partition);
-                    }
-                    taken.sealing.push(partition.clone());
-                }
-                Some(_) => taken.assigned.push(partition.clone()),
-                None => {}
+            if let Some(phase @ (Phase::Active | Phase::Draining)) = self.phases.get_mut(partition) {
+                *phase = Phase::Draining;
+                draining.push(partition.clone());
             }
         }
-        if self.pending.as_ref().is_some_and(|pending| pending.waiting.is_empty() && pending.answers.is_empty()) {
-            self.pending = None;
+        let revocation = self.revocation.get_or_insert_default();
+        revocation.partitions.extend_from_slice(partitions);
+        revocation.never_assigned.extend_from_slice(&sealing);
+        push_some(&mut calls, sealing, Call::StopSealing);
+        if drain && !draining.is_empty() {
+            calls.push(Call::Drain(draining));
+        } else if !drain || self.draining().next().is_none() {
+            calls.extend(self.drained());
         }
-        taken.ready = self.complete();
-        taken
+        calls
+    }
+
+    /// No handler of the partitions that Kafka takes back runs any more, or time is up.
+    pub fn drained(&mut self) -> Vec<Call<S>> {
+        let mut calls = Vec::new();
+        let Some(Revocation { partitions, never_assigned }) = self.revocation.take() else { return calls };
+        let is_draining = |partition: &&TopicPartition| self.phase(partition) == Phase::Draining;
+        let finished: Vec<_> = partitions.iter().filter(is_draining).cloned().collect();
+        push_some(&mut calls, finished, Call::Commit);
+        for partition in &partitions {
+            self.phases.insert(partition.clone(), Phase::Released);
+        }
+        calls.push(Call::Unassign { partitions, never_assigned });
+        calls.extend(self.complete());
+        calls
+    }
+
+    /// These partitions were lost: by now they may be anybody's.
+    pub fn lost(&mut self, partitions: &[TopicPartition]) -> Vec<Call<S>> {
+        let mut calls = Vec::new();
+        let mut never_assigned = self.stop_sealing(partitions);
+        push_some(&mut calls, never_assigned.clone(), Call::StopSealing);
+        if let Some(revocation) = &mut self.revocation {
+            revocation.partitions.retain(|partition| !partitions.contains(partition));
+            let (lost, kept) = std::mem::take(&mut revocation.never_assigned)
+                .into_iter()
+                .partition::<Vec<_>, _>(|partition| partitions.contains(partition));
+            revocation.never_assigned = kept;
+            never_assigned.extend(lost);
+            self.revocation.take_if(|revocation| revocation.partitions.is_empty());
+        }
+        let taken: Vec<_> =
+            partitions.iter().filter(|partition| !never_assigned.contains(partition)).cloned().collect();
+        push_some(&mut calls, taken, Call::Cancel);
+        for partition in partitions {
+            self.phases.insert(partition.clone(), Phase::Lost);
+        }
+        calls.push(Call::Unassign { partitions: partitions.to_vec(), never_assigned });
+        calls.extend(self.complete());
+        calls
+    }
+
+    /// The partitions that Kafka waits to be given back.
+    pub fn draining(&self) -> impl Iterator<Item = &TopicPartition> {
+        let taken = self.revocation.iter().flat_map(|revocation| &revocation.partitions);
+        taken.filter(|partition| self.phase(partition) == Phase::Draining)
+    }
+
+    /// All partitions of a revocation that is not answered yet.
+    #[must_use]
+    pub fn open_revocation(&self) -> Option<&[TopicPartition]> {
+        self.revocation.as_ref().map(|revocation| &*revocation.partitions)
     }
 
     /// Another owner has sealed this partition; answers whether that is news.
@@ -163,18 +265,43 @@ impl<S> Assignment<S> {
         self.phases.iter().filter(move |(_, own)| **own == phase).map(|(partition, _)| partition)
     }
 
-    fn complete(&mut self) -> Option<Ready<S>> {
+    /// Every partition that was ever given, with where it stands.
+    pub fn phases(&self) -> impl Iterator<Item = (&TopicPartition, Phase)> {
+        self.phases.iter().map(|(partition, phase)| (partition, *phase))
+    }
+
+    /// Takes these out of the event that is being sealed; answers those that were in it.
+    fn stop_sealing(&mut self, partitions: &[TopicPartition]) -> Vec<TopicPartition> {
+        let is_sealing = |partition: &&TopicPartition| self.phase(partition) == Phase::Sealing;
+        let sealing: Vec<_> = partitions.iter().filter(is_sealing).cloned().collect();
+        if let Some(pending) = &mut self.pending {
+            for partition in &sealing {
+                pending.waiting.remove(partition);
+                pending.answers.remove(partition);
+            }
+        }
+        if !sealing.is_empty() {
+            // If nothing is left of the event, its answer is the `unassign`.
+            self.pending.take_if(|pending| pending.waiting.is_empty() && pending.answers.is_empty());
+        }
+        sealing
+    }
+
+    fn complete(&mut self) -> Option<Call<S>> {
+        if self.revocation.is_some() {
+            return None;
+        }
         let pending = self.pending.take_if(|pending| pending.waiting.is_empty())?;
-        let mut ready = Ready { active: Vec::new(), fenced: Vec::new() };
+        let (mut active, mut fenced) = (Vec::new(), Vec::new());
         for (partition, answer) in pending.answers {
             let phase = if answer.is_some() { Phase::Active } else { Phase::Fenced };
             self.phases.insert(partition.clone(), phase);
             match answer {
-                Some(sealed) => ready.active.push((partition, sealed)),
-                None => ready.fenced.push(partition),
+                Some(sealed) => active.push((partition, sealed)),
+                None => fenced.push(partition),
             }
         }
-        Some(ready)
+        Some(Call::Assign { active, fenced })
     }
 }
 
@@ -184,78 +311,12 @@ impl<S> Default for Assignment<S> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn partitions(numbers: &[i32]) -> Vec<TopicPartition> {
-        numbers.iter().map(|number| TopicPartition::new("t", *number)).collect()
-    }
-
-    #[test]
-    fn assign_is_called_once_and_only_after_all_are_sealed() {
-        let mut assignment = Assignment::new();
-        let p = partitions(&[0, 1]);
-        let (batch, ready) = assignment.assigned(&p);
-        assert_eq!(ready, None);
-        assert_eq!(assignment.sealed(batch, &p[0], Some(10)), None);
-        assert_eq!(assignment.phase(&p[0]), Phase::Sealing);
-        let ready = assignment.sealed(batch, &p[1], Some(20)).expect("all are sealed");
-        assert_eq!(ready.active, [(p[0].clone(), 10), (p[1].clone(), 20)]);
-        assert_eq!(assignment.phase(&p[1]), Phase::Active);
-        assert_eq!(assignment.sealed(batch, &p[1], Some(20)), None, "and not again");
-    }
-
-    #[test]
-    fn an_empty_assignment_is_answered_at_once() {
-        let (_, ready) = Assignment::<i64>::new().assigned(&[]);
-        assert_eq!(ready, Some(Ready { active: vec![], fenced: vec![] }));
-    }
-
-    #[test]
-    fn a_partition_lost_while_sealing_does_not_hold_up_the_rest() {
-        let mut assignment = Assignment::new();
-        let p = partitions(&[0, 1]);
-        let (batch, _) = assignment.assigned(&p);
-        assert_eq!(assignment.sealed(batch, &p[0], Some(10)), None);
-        let taken = assignment.taken(&p[1..]);
-        assert_eq!(taken.sealing, p[1..]);
-        assert_eq!(taken.ready, Some(Ready { active: vec![(p[0].clone(), 10)], fenced: vec![] }));
-        assert_eq!(assignment.sealed(batch, &p[1], Some(20)), None, "its seal came too late");
-        assert_eq!(assignment.phase(&p[1]), Phase::Unassigned);
-    }
-
-    #[test]
-    fn a_loss_of_everything_while_sealing_leaves_nothing_to_assign() {
-        let mut assignment = Assignment::<i64>::new();
-        let p = partitions(&[0, 1]);
-        assignment.assigned(&p);
-        let taken = assignment.taken(&p);
-        assert_eq!((taken.sealing, taken.ready), (p, None));
-    }
-
-    #[test]
-    fn an_answer_to_an_earlier_event_counts_for_nothing() {
-        let mut assignment = Assignment::new();
-        let p = partitions(&[0]);
-        let (earlier, _) = assignment.assigned(&p);
-        let _ = assignment.taken(&p);
-        let (later, _) = assignment.assigned(&p);
-        assert_eq!(assignment.sealed(earlier, &p[0], Some(1)), None);
-        assert!(assignment.sealed(later, &p[0], Some(2)).is_some());
-    }
-
-    #[test]
-    fn a_fenced_partition_stays_with_kafka_until_it_is_taken() {
-        let mut assignment = Assignment::new();
-        let p = partitions(&[0, 1]);
-        let (batch, _) = assignment.assigned(&p);
-        let _ = assignment.sealed(batch, &p[0], Some(1));
-        let ready = assignment.sealed(batch, &p[1], None).expect("all have answered");
-        assert_eq!(ready.fenced, p[1..]);
-        assert!(assignment.fenced(&p[0]));
-        assert!(!assignment.fenced(&p[0]), "once is enough");
-        assert_eq!(assignment.in_phase(Phase::Fenced).count(), 2);
-        assert_eq!(assignment.taken(&p).assigned, p);
+fn push_some<S>(
+    calls: &mut Vec<Call<S>>,
+    partitions: Vec<TopicPartition>,
+    call: impl FnOnce(Vec<TopicPartition>) -> Call<S>,
+) {
+    if !partitions.is_empty() {
+        calls.push(call(partitions));
     }
 }

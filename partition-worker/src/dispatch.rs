@@ -1,6 +1,6 @@
 //! From delivered records to running handlers: the state that the polling thread and the handlers share.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -9,37 +9,50 @@ use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use crate::assignment::Batch;
+use crate::dead_letter::DeadLetters;
 use crate::error::Error;
 use crate::flow::{Change, Flow};
-use crate::handler::Failure;
 use crate::lanes::{LaneKey, Lanes};
 use crate::ordering::{NullKeys, Ordering};
+use crate::parked::Queue;
 use crate::partition::{Epoch, TopicPartition};
 use crate::polling::{Control, Order, Start};
 use crate::record::Record;
 use crate::runs::{Commit, Runs};
-use crate::settings::{OnFailure, Settings};
+use crate::settings::Settings;
+use crate::stall::Watch;
 use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
 
 mod attempt;
 mod batches;
 mod database;
+mod failed;
 mod fold;
+mod give_up;
 mod lane;
+mod memory;
+mod oversight;
 mod processes;
 mod records;
+mod release;
 mod seal;
 mod start;
 mod state;
+mod suspect;
 mod topic;
 mod unit;
 
 pub(crate) use self::batches::Batches;
 pub(crate) use self::database::Database;
+use self::failed::Failed;
+pub(crate) use self::failed::Failures;
+use self::give_up::GivenUp;
 pub(crate) use self::processes::Processes;
 pub(crate) use self::records::Records;
+use self::release::Draining;
 pub(crate) use self::start::Origin;
+use self::suspect::Suspicion;
 pub(crate) use self::unit::Unit;
 use self::unit::{Disturbance, Outcome};
 
@@ -47,13 +60,17 @@ use self::unit::{Disturbance, Outcome};
 pub(crate) struct Dispatch<U> {
     this: Weak<Self>,
     unit: U,
+    dead_letters: DeadLetters,
     settings: Settings,
     runtime: Handle,
     /// How many tasks can run at the same time.
     threads: usize,
     orders: Sender<Order>,
     state: Mutex<State>,
+    watch: Mutex<Watch>,
     changed: Notify,
+    /// Handlers pass it together; one alone that may bring the process down.
+    alone: RwLock<()>,
     /// Ends every handler that still runs.
     stop: CancellationToken,
 }
@@ -72,6 +89,8 @@ struct State {
     /// How much metadata goes with a commit, in bytes.
     metadata_room: usize,
     draining: bool,
+    /// Partitions whose handlers had not finished when the drain was over.
+    undrained: BTreeSet<TopicPartition>,
     failure: Option<Error>,
 }
 
@@ -82,6 +101,7 @@ struct Owned {
     finished: Runs,
     tenure: Arc<Tenure>,
     fold: fold::Progressed,
+    suspicion: Suspicion,
     /// The last watermark told to Kafka, and how many records were finished then.
     told: Option<(i64, u64)>,
     /// Whether it is about to be given back, so that nothing of it is started.
@@ -95,6 +115,7 @@ struct Tenure {
     cancel: CancellationToken,
     /// Handlers of a partition pass it together, a fold alone.
     turnstile: RwLock<()>,
+    failed: Failed,
 }
 
 /// A record on its way through a lane.
@@ -103,6 +124,10 @@ pub(crate) struct Job {
     lane: LaneKey,
     tenure: Arc<Tenure>,
     course: Course,
+    /// The deaths held against it, if a process may have died of it.
+    suspect: Option<u32>,
+    /// Partition and offset of its copy, once the broker has acknowledged it.
+    copied: Option<(i32, i64)>,
     /// Attempts that the handler failed.
     attempts: u32,
     /// Attempts that something else failed.
@@ -121,16 +146,20 @@ enum Course {
     Handle,
     /// The handler has failed for good, and this is done instead, until it has succeeded.
     GiveUp(Box<GivenUp>),
-}
-
-/// Why a record is given up, and what is done with it.
-struct GivenUp {
-    failure: Failure,
-    policy: OnFailure,
+    /// Its key is parked, and it follows.
+    Follow { queue: Queue, topic: Arc<str> },
+    /// It stands for the records of a released queue.
+    Drain(Box<Draining>),
 }
 
 impl<U: Unit> Dispatch<U> {
-    pub(crate) fn new(unit: U, concurrency: usize, settings: Settings, orders: Sender<Order>) -> Arc<Self> {
+    pub(crate) fn new(
+        unit: U,
+        dead_letters: DeadLetters,
+        concurrency: usize,
+        settings: Settings,
+        orders: Sender<Order>,
+    ) -> Arc<Self> {
         let room = if U::COMMIT_DECIDES { settings.commit_metadata } else { 0 };
         let state = Mutex::new(State::new(concurrency, &settings, room));
         let (changed, stop, runtime) = (Notify::new(), CancellationToken::new(), Handle::current());
@@ -138,12 +167,15 @@ impl<U: Unit> Dispatch<U> {
         let this = |this: &Weak<Self>| Self {
             this: this.clone(),
             unit,
+            dead_letters,
             settings,
             runtime,
             threads,
             orders,
             state,
+            watch: Mutex::default(),
             changed,
+            alone: RwLock::default(),
             stop,
         };
         Arc::new_cyclic(this)
@@ -175,6 +207,13 @@ impl<U: Unit> Dispatch<U> {
         self.state().drain();
     }
 
+    /// Notes which partitions' handlers have not finished by themselves.
+    pub(crate) fn note_undrained(&self) {
+        let mut state = self.state();
+        let running = |partition: &&TopicPartition| !state.lanes.is_quiet(partition);
+        state.undrained = state.partitions.keys().filter(running).cloned().collect();
+    }
+
     /// Ends the handlers that run; their transactions roll back.
     pub(crate) fn cancel(&self) {
         self.stop.cancel();
@@ -187,9 +226,14 @@ impl<U: Unit> Dispatch<U> {
         for partition in owned {
             state.note_position(&partition);
         }
+        let mut summary = Summary { partitions: state.partitions.clone(), drained };
+        for (partition, of) in &mut summary.partitions {
+            of.drained = !state.undrained.contains(partition);
+            tracing::info!(%partition, ?of, "the end of a worker's partition");
+        }
         match state.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok(Summary { partitions: state.partitions.clone(), drained }),
+            None => Ok(summary),
         }
     }
 
@@ -218,6 +262,10 @@ impl<U: Unit> Dispatch<U> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells the polling thread; if it has ended there is nothing left to tell.
     fn order(&self, order: Order) {
         let _ = self.orders.send(order);
@@ -244,7 +292,8 @@ impl<U: Unit> Control for Dispatch<U> {
         let mut state = self.state();
         state.sealing.remove(partition);
         state.flow.assigned(partition);
-        state.summary(partition);
+        state.summary(partition).taken_over += 1;
+        let suspicion = Suspicion::new(&start.failures);
         let owned = Owned {
             tracker: CommitTracker::new(start.epoch, start.offset),
             finished: start.finished,
@@ -252,27 +301,14 @@ impl<U: Unit> Control for Dispatch<U> {
                 epoch: start.epoch,
                 cancel: self.stop.child_token(),
                 turnstile: RwLock::default(),
+                failed: Failed::new(start.failures),
             }),
+            suspicion,
             fold: fold::Progressed::new(start.offset),
             told: None,
             leaving: false,
         };
         state.owned.insert(partition.clone(), owned);
-    }
-
-    fn quiesce(&self, partitions: &[TopicPartition]) {
-        let mut state = self.state();
-        for partition in partitions {
-            if let Some(owned) = state.owned.get_mut(partition) {
-                owned.leaving = true;
-            }
-            state.forget_waiting(partition);
-        }
-    }
-
-    fn is_quiet(&self, partitions: &[TopicPartition]) -> bool {
-        let state = self.state();
-        partitions.iter().all(|partition| state.lanes.is_quiet(partition))
     }
 
     fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, Commit)> {
@@ -284,6 +320,9 @@ impl<U: Unit> Control for Dispatch<U> {
             }
             if let Some(owned) = state.disown(partition) {
                 commits.push((partition.clone(), owned.tracker.commit(state.metadata_room)));
+                let summary = state.partitions.entry(partition.clone()).or_default();
+                *(if lost { &mut summary.lost } else { &mut summary.given_back }) += 1;
+                self.note_end(partition.clone(), &owned);
                 // Without a database nothing but this keeps it from running beside the next owner's.
                 if lost || U::COMMIT_DECIDES {
                     owned.tenure.cancel.cancel();
@@ -333,6 +372,13 @@ impl<U: Unit> Control for Dispatch<U> {
     }
 
     fn metadata_refused(&self, room: usize) {
-        self.state().metadata_room = room;
+        let mut state = self.state();
+        state.metadata_room = room;
+        let left_out =
+            |(partition, owned): (&TopicPartition, &Owned)| (partition.clone(), owned.tracker.commit(room).left_out);
+        let left_out: Vec<_> = state.owned.iter().map(left_out).collect();
+        for (partition, left_out) in left_out {
+            state.summary(&partition).left_out = left_out;
+        }
     }
 }

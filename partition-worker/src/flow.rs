@@ -7,9 +7,9 @@ use crate::partition::TopicPartition;
 /// How much a worker holds at most. A record counts from its delivery until its handler is done with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Records of one partition. Default: 1,000.
+    /// Records of one partition. Default: 10,000: half of it has to last for as long as a fetch takes after a pause.
     pub records_per_partition: usize,
-    /// Records in all. Default: 10,000.
+    /// Records in all. Default: 50,000.
     pub records: usize,
     /// Bytes of records in all. Default: 64 MiB.
     pub bytes: usize,
@@ -20,7 +20,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { records_per_partition: 1_000, records: 10_000, bytes: 64 << 20, finished_ahead: 50_000 }
+        Self { records_per_partition: 10_000, records: 50_000, bytes: 64 << 20, finished_ahead: 50_000 }
     }
 }
 

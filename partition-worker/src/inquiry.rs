@@ -15,9 +15,17 @@ use crate::topic_id;
 /// One question.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a member of a group sets, and a bystander must not.
-const OF_MEMBERS: [&str; 4] =
-    ["group.protocol", "group.instance.id", "group.remote.assignor", "statistics.interval.ms"];
+/// What a member of a group sets, and a bystander must not. Of the times one must not be larger than another, whose default it
+/// gets back with the protocol.
+const OF_MEMBERS: [&str; 7] = [
+    "group.protocol",
+    "group.instance.id",
+    "group.remote.assignor",
+    "max.poll.interval.ms",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "statistics.interval.ms",
+];
 
 /// Asks Kafka. The client is made with the first question and kept.
 pub(crate) struct Inquiry {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::config::FromClientConfigAndContext;
@@ -10,29 +10,31 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use tokio::sync::oneshot;
 
 use crate::assignment::Batch;
+use crate::dispatch::Failures;
 use crate::error::Error;
 use crate::flow::Change;
+use crate::health::Probe;
 use crate::partition::{Epoch, TopicPartition};
 use crate::record::Record;
 use crate::runs::{Commit, Runs};
 
+mod commits;
 mod context;
 mod copy;
+mod pauses;
 mod poller;
+mod rebalance;
+mod stats;
 
 use self::context::Context;
 use self::poller::Poller;
 
 /// What the polling thread asks of the rest of the worker. No call may block.
-pub(crate) trait Control: Send + Sync {
+pub(crate) trait Control: Oversight {
     /// Seal these partitions, and answer each with [`Order::Sealed`].
     fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>);
     /// Records of this partition come from now on.
     fn activate(&self, partition: &TopicPartition, start: Start);
-    /// Nothing more of these partitions is started.
-    fn quiesce(&self, partitions: &[TopicPartition]);
-    /// Whether nothing of these partitions runs.
-    fn is_quiet(&self, partitions: &[TopicPartition]) -> bool;
     /// These partitions are taken away; answers what may be committed of those that were active.
     fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, Commit)>;
     /// Records have come; takes them all.
@@ -45,6 +47,16 @@ pub(crate) trait Control: Send + Sync {
     fn commit_again(&self);
     /// The broker takes no more metadata than so many bytes.
     fn metadata_refused(&self, room: usize);
+}
+
+/// What the polling thread asks about the handlers that run. No call may block.
+pub(crate) trait Oversight: Send + Sync {
+    /// Start no handler of these any more.
+    fn start_drain(&self, partitions: &[TopicPartition]);
+    /// Whether no handler of these runs.
+    fn is_idle(&self, partitions: &[TopicPartition]) -> bool;
+    /// Report handlers that have run for too long; an answer is why the group is to be left.
+    fn look(&self, now: Instant) -> Option<Error>;
 }
 
 /// What the polling thread is told.
@@ -66,6 +78,7 @@ pub(crate) struct Start {
     pub(crate) epoch: Epoch,
     pub(crate) offset: i64,
     pub(crate) finished: Runs,
+    pub(crate) failures: Failures,
 }
 
 /// What the polling thread is made of.
@@ -76,6 +89,7 @@ pub(crate) struct Setup {
     pub(crate) rejoin_after: Duration,
     /// How long handlers may take to finish at a revocation; `None` where the next owner waits for them.
     pub(crate) revoke_timeout: Option<Duration>,
+    pub(crate) probe: Probe,
 }
 
 /// Starts the thread; the answer comes when it has ended.

@@ -106,6 +106,12 @@ impl CommitTracker {
         self.epoch
     }
 
+    /// One past the last delivered record, or where the assignment started.
+    #[must_use]
+    pub fn delivered(&self) -> i64 {
+        self.last_delivered.map_or(self.start, |last| last + 1)
+    }
+
     /// How many delivered records are unfinished.
     #[must_use]
     pub fn unfinished(&self) -> usize {

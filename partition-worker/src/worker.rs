@@ -9,10 +9,14 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::dead_letter::DeadLetters;
 use crate::dispatch::{Batches, Database, Dispatch, Origin, Processes, Records, Unit};
 use crate::effect::{AtLeastOnce, InDatabase, Mode};
 use crate::error::Error;
 use crate::handler::{BatchHandler, Handler, Process};
+use crate::health::{Probe, Source, Stage};
+use crate::parked::Parking;
+use crate::poison::Suspects;
 use crate::polling::{self, Control, Order, Setup};
 use crate::progress::Progress;
 use crate::settings::{Reset, Settings};
@@ -27,6 +31,10 @@ pub use self::builder::Builder;
 const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
 /// How long the last fold may take. It is housekeeping: what it leaves is folded by the next owner.
 const FOLD_PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may take to note that nothing has died.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is looked for keys that operators have released, where any are parked.
+const RELEASES_EVERY: Duration = Duration::from_millis(500);
 /// How long leaving the group may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -41,6 +49,7 @@ pub struct Worker<M: Mode> {
     topics: Vec<String>,
     mode: M,
     settings: Settings,
+    probe: Probe,
 }
 
 impl<M: Mode> Worker<M> {
@@ -53,6 +62,12 @@ impl<M: Mode> Worker<M> {
     pub fn builder(kafka: ClientConfig) -> Builder<M> {
         Builder::new(kafka)
     }
+
+    /// What looks at this worker from outside, while it runs: for a readiness probe, and for its lag.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        self.probe.clone()
+    }
 }
 
 impl<DB: WorkerSql> Worker<InDatabase<DB>> {
@@ -60,8 +75,8 @@ impl<DB: WorkerSql> Worker<InDatabase<DB>> {
     /// drain time-out, cancels those that do not, commits what is finished, and leaves the group. Records that waited are
     /// delivered again to whoever owns their partition next.
     ///
-    /// Beyond the drain time-out it takes 40 s at the most, whatever database and broker do: 5 s for cancelled handlers to end,
-    /// 5 s for the last fold, 30 s to leave the group.
+    /// Beyond the drain time-out it takes 45 s at the most, whatever database and broker do: 5 s for cancelled handlers to end,
+    /// 5 s for the last fold, 5 s to note the end, 30 s to leave the group.
     ///
     /// # Errors
     /// [`Error::HandlerFailed`] if a handler has failed for good; the other variants if the database or Kafka answer in a way
@@ -84,12 +99,14 @@ impl<DB: WorkerSql> Worker<InDatabase<DB>> {
     /// # Cancel safety
     /// As for [`run`](Self::run).
     pub async fn run_batches<H: BatchHandler<DB>>(
-        self,
+        mut self,
         handler: H,
         shutdown: CancellationToken,
     ) -> Result<Summary, Error> {
         let (concurrency, database) = (self.settings.concurrency_of_batches(&self.mode.pool), self.database());
         let max_batch = self.settings.max_batch;
+        // A fold waits for the batches that run, so it comes after many of them.
+        self.settings.fold_after = self.settings.fold_after.max(max_batch.saturating_mul(100));
         self.consume(Batches { database, handler, max_batch }, concurrency, shutdown).await
     }
 
@@ -101,6 +118,9 @@ impl<DB: WorkerSql> Worker<InDatabase<DB>> {
             origin: self.origin(),
             backoff: self.settings.backoff,
             handler_timeout: self.settings.handler_timeout,
+            parking: Parking::new(self.mode.pool.clone(), self.group.as_str()),
+            suspects: Suspects::new(self.mode.pool.clone(), self.group.as_str()),
+            held: self.settings.held(self.settings.concurrency(&self.mode.pool)),
         }
     }
 }
@@ -136,14 +156,27 @@ impl<M: Mode> Worker<M> {
     ) -> Result<Summary, Error> {
         let (orders, receiver) = mpsc::channel();
         let Settings { drain_timeout, fold_every, commit_every, rejoin_after, .. } = self.settings;
-        let revoke_timeout = U::COMMIT_DECIDES.then_some(self.settings.revoke_timeout);
-        let setup = Setup { kafka: self.kafka, topics: self.topics, commit_every, rejoin_after, revoke_timeout };
-        let dispatch = Dispatch::new(unit, concurrency, self.settings, orders.clone());
+        let (probe, kafka) = (self.probe, self.kafka.clone());
+        let setup = Setup {
+            kafka: self.kafka,
+            topics: self.topics,
+            commit_every,
+            rejoin_after,
+            revoke_timeout: U::COMMIT_DECIDES.then_some(self.settings.revoke_timeout),
+            probe: probe.clone(),
+        };
+        let dead_letters = DeadLetters::new(kafka, self.group);
+        let dispatch = Dispatch::new(unit, dead_letters, concurrency, self.settings, orders.clone());
+        let source: Arc<dyn Source> = Arc::clone(&dispatch) as _;
+        probe.watch(Arc::downgrade(&source));
+        let _probed = EndOnDrop(&probe);
         let mut ended = polling::start(setup, Arc::clone(&dispatch) as Arc<dyn Control>, receiver)?;
         let abandoned = CloseOnDrop { dispatch: &dispatch, orders: &orders };
 
         let mut fold = interval(fold_every);
         fold.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut releases = interval(RELEASES_EVERY);
+        releases.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut looks = pin!(dispatch.look_at_topics());
         let early = loop {
             tokio::select! {
@@ -152,12 +185,18 @@ impl<M: Mode> Worker<M> {
                 end = &mut ended => break Some(end),
                 () = &mut looks => {}
                 _ = fold.tick() => dispatch.start_folds(),
+                _ = releases.tick() => dispatch.look_for_releases(),
             }
         };
 
         dispatch.drain();
+        probe.reached(Stage::Draining);
         let _ = orders.send(Order::Drain);
-        let drained = timeout(drain_timeout, dispatch.idle()).await.is_ok();
+        // Of a stalled handler it is known by now that it does not end, and the others have had the revocation's drain.
+        let patience =
+            if matches!(early, Some(Ok(Err(Error::Stalled { .. })))) { Duration::ZERO } else { drain_timeout };
+        let drained = timeout(patience, dispatch.idle()).await.is_ok();
+        dispatch.note_undrained();
         dispatch.cancel();
         if timeout(CANCEL_PATIENCE, dispatch.idle()).await.is_err() {
             tracing::warn!(
@@ -166,6 +205,11 @@ impl<M: Mode> Worker<M> {
         }
         if timeout(FOLD_PATIENCE, dispatch.fold_all()).await.is_err() {
             tracing::warn!("the last fold takes long; the next owner folds what it leaves");
+        }
+        if timeout(END_PATIENCE, dispatch.end_all()).await.is_err() {
+            tracing::warn!(
+                "noting the end takes long; the next owner will be careful with the records that come first"
+            );
         }
         let _ = orders.send(Order::Close);
         let end = match early {
@@ -186,6 +230,15 @@ fn note_end<U: Unit>(dispatch: &Dispatch<U>, end: Option<Ended>) {
         Some(Ok(Err(error))) => dispatch.fail(error),
         Some(Err(_)) => dispatch.fail(Error::PollingThreadEnded),
         None => tracing::warn!("leaving the group takes long; it goes on in the background"),
+    }
+}
+
+/// Has the probe say that the worker has ended, however its future ends.
+struct EndOnDrop<'a>(&'a Probe);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.ended();
     }
 }
 

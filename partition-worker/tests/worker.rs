@@ -1,6 +1,8 @@
 //! The worker end to end: SQLite with the mock cluster, PostgreSQL and MariaDB with the real broker.
 #![cfg(all(feature = "kafka", any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
 
+#[path = "worker/batches.rs"]
+mod batches;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/blame.rs"]
 mod blame;
@@ -26,6 +28,7 @@ leastlock_testkit::mount!(suite:
     a_cooperative_rebalance_loses_and_doubles_nothing,
     p5_what_was_finished_out_of_order_is_not_redone_after_a_crash,
     p6_two_failing_handlers_keep_the_watermark_at_the_first,
+    p9_an_incremental_revocation_leaves_kept_partitions_alone,
     a_handler_that_never_ends_is_cancelled_and_counts_as_failed,
     a_failing_handler_is_tried_again_in_its_lane_while_others_go_on,
     a_skipped_record_is_finished_without_an_effect_and_its_key_goes_on,
@@ -36,6 +39,19 @@ leastlock_testkit::mount!(suite:
     p10_double_without_a_limit_all_are_held,
     an_offset_that_the_log_does_not_have_stops_the_worker,
 );
+
+mod batch {
+    use super::batches as suite;
+
+    leastlock_testkit::mount!(suite:
+        every_record_of_a_batch_takes_effect_once_in_the_order_of_its_key,
+        an_ordered_partition_is_worked_on_by_one_batch_at_a_time,
+        of_a_failing_batch_only_the_record_that_fails_is_given_up,
+        a_record_that_the_handler_names_is_alone_at_once,
+        a_failing_record_of_a_batch_is_tried_again_while_others_go_on,
+        a_rebalance_between_batches_loses_and_doubles_nothing,
+    );
+}
 
 mod anew {
     use super::made_anew as suite;
@@ -51,6 +67,7 @@ mod anew {
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod real {
     mod suite {
+        pub(crate) use crate::batches::a_batch_whose_commit_has_no_reply_counts_once;
         pub(crate) use crate::blame::{
             a_statement_that_always_times_out_counts_as_an_attempt, an_ignored_error_costs_an_attempt_and_no_record,
             sitting_beyond_the_idle_timeout_counts_as_an_attempt,
@@ -73,6 +90,7 @@ mod real {
     }
 
     leastlock_testkit::mount!(suite on postgres and mysql:
+        a_batch_whose_commit_has_no_reply_counts_once,
         a_commit_whose_reply_is_lost_counts_once,
         a_commit_whose_reply_never_comes_counts_once,
         a_commit_that_never_arrives_is_done_again,

@@ -1,4 +1,4 @@
-//! P12: a worker that is stopped beyond its session time-out, on the real broker. SQLite cannot have it: a stopped writer blocks
+//! P4, P12: a worker that is stopped beyond its session time-out, on the real broker. SQLite cannot have it: a stopped writer blocks
 //! its file.
 #![cfg(all(feature = "kafka", any(feature = "postgres", feature = "mysql")))]
 
@@ -134,18 +134,18 @@ mod suite {
     use super::{Bus, DOUBLE, FENCED, effects_of_a_zombie};
     use leastlock_testkit::TestDatabase;
 
-    pub(crate) async fn p12_a_worker_stopped_beyond_its_session_writes_nothing_more<DB: Bus>(
+    pub(crate) async fn p4_p12_a_worker_stopped_beyond_its_session_writes_nothing_more<DB: Bus>(
         database: TestDatabase<DB>,
     ) {
         assert_eq!(effects_of_a_zombie(database, FENCED).await, 0);
     }
 
-    pub(crate) async fn p12_double_a_worker_that_writes_beside_the_fence_does<DB: Bus>(database: TestDatabase<DB>) {
+    pub(crate) async fn p4_p12_double_a_worker_that_writes_beside_the_fence_does<DB: Bus>(database: TestDatabase<DB>) {
         assert!(effects_of_a_zombie(database, DOUBLE).await > 0);
     }
 }
 
 leastlock_testkit::mount!(suite on postgres and mysql:
-    p12_a_worker_stopped_beyond_its_session_writes_nothing_more,
-    p12_double_a_worker_that_writes_beside_the_fence_does,
+    p4_p12_a_worker_stopped_beyond_its_session_writes_nothing_more,
+    p4_p12_double_a_worker_that_writes_beside_the_fence_does,
 );

@@ -7,10 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaRespErr;
 
+use super::stats::{self, News};
 use crate::partition::TopicPartition;
 
 /// A rebalance that waits for its answer.
@@ -27,11 +28,18 @@ pub(super) enum Rebalance {
 pub(super) struct Context {
     rebalances: Mutex<VecDeque<Rebalance>>,
     closing: AtomicBool,
+    commit_failed: AtomicBool,
+    news: Mutex<Option<News>>,
 }
 
 impl Context {
     pub(super) const fn new() -> Self {
-        Self { rebalances: Mutex::new(VecDeque::new()), closing: AtomicBool::new(false) }
+        Self {
+            rebalances: Mutex::new(VecDeque::new()),
+            closing: AtomicBool::new(false),
+            commit_failed: AtomicBool::new(false),
+            news: Mutex::new(None),
+        }
     }
 
     pub(super) fn next_rebalance(&self) -> Option<Rebalance> {
@@ -40,6 +48,16 @@ impl Context {
 
     pub(super) fn has_rebalance(&self) -> bool {
         !self.rebalances.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Whether a commit has failed since this was asked last.
+    pub(super) fn commit_failed(&self) -> bool {
+        self.commit_failed.swap(false, Ordering::SeqCst)
+    }
+
+    /// What the client's statistics have said since this was asked last.
+    pub(super) fn news(&self) -> Option<News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(super) fn close(&self) {
@@ -57,12 +75,29 @@ impl ClientContext for Context {
         }
     }
 
+    fn stats_raw(&self, statistics: &[u8]) {
+        if let Some(news) = stats::read(statistics) {
+            *self.news.lock().unwrap_or_else(PoisonError::into_inner) = Some(news);
+        }
+    }
+
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::warn!(%error, reason, "librdkafka");
     }
 }
 
 impl ConsumerContext for Context {
+    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
+        // The group is between two generations, its coordinator is on the move, or it knows this worker no more: the next commit, or
+        // the next owner's, says it again.
+        if let Err(error) = result {
+            tracing::debug!(%error, partitions = offsets.count(), "offsets were not committed");
+            self.commit_failed.store(true, Ordering::SeqCst);
+            #[cfg(feature = "metrics")]
+            crate::metrics::record::commit_failed();
+        }
+    }
+
     fn rebalance(&self, consumer: &BaseConsumer<Self>, event: RDKafkaRespErr, list: &mut TopicPartitionList) {
         let assign = event == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
         if self.closing.load(Ordering::SeqCst) {

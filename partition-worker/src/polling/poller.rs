@@ -1,52 +1,65 @@
-//! The polling loop: it delivers records, and answers rebalances.
+//! The polling loop: it delivers records, and looks after everything else in turn.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, RebalanceProtocol};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::topic_partition_list::TopicPartitionList;
 
-use super::context::{Context, Rebalance};
+use super::commits::Commits;
+use super::context::Context;
 use super::{Control, Order, Setup, Start, copy};
-use crate::assignment::{Assignment, Phase, Ready};
+use crate::assignment::{Assignment, Phase};
 use crate::error::Error;
-use crate::flow::Change;
+use crate::health::Stage;
 use crate::partition::TopicPartition;
 use crate::record::Record;
-use crate::runs::Commit;
 
 /// How long a poll waits, and so how long an order may wait. Handlers do not wait for it.
 const POLL: Duration = Duration::from_millis(20);
-/// How long handlers are given, at a limit, before a partition is paused; and after it was in vain, they are given no time
-/// for so many times as long: then other partitions, which are not at their limit, do not wait either.
-const STANDSTILL: Duration = Duration::from_millis(100);
-const STOOD_IN_VAIN: u32 = 10;
-const BREATH: Duration = Duration::from_micros(500);
+/// How long it waits while handlers finish whose partition Kafka wants back.
+const LOOK_SOON: Duration = Duration::from_millis(2);
 /// Records taken before orders and limits are looked at again.
 const BURST: usize = 128;
-/// How often it is looked whether the handlers of revoked partitions have finished.
-const LOOK: Duration = Duration::from_millis(2);
-/// Every so many commits, what has not changed is committed as well, in case it never arrived.
-const COMMIT_ALL_EVERY: u32 = 10;
+/// How often the handlers that run are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often gauges are written.
+#[cfg(feature = "metrics")]
+const MEASURE: Duration = Duration::from_secs(1);
+/// How long a worker that leaves waits for the group to take its partitions back, beyond the drain.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct Poller {
-    consumer: BaseConsumer<Context>,
-    setup: Setup,
-    control: Arc<dyn Control>,
-    orders: Receiver<Order>,
-    assignment: Assignment<Start>,
-    sources: copy::Sources,
-    draining: bool,
-    commit_due: Instant,
-    commits: u32,
-    rejoin_at: Option<Instant>,
-    burst: Vec<Record>,
+    pub(super) consumer: BaseConsumer<Context>,
+    pub(super) setup: Setup,
+    pub(super) control: Arc<dyn Control>,
+    pub(super) assignment: Assignment<Start>,
+    pub(super) commits: Commits,
+    pub(super) draining: bool,
+    /// Since when handlers may finish whose partition Kafka wants back.
+    pub(super) drain_since: Instant,
+    pub(super) rejoin_at: Option<Instant>,
     /// No standing still at a limit before.
-    stand_again: Instant,
-    /// The largest metadata that the broker has taken, in bytes.
-    metadata_taken: usize,
+    pub(super) stand_again: Instant,
+    orders: Receiver<Order>,
+    sources: copy::Sources,
+    /// What one poll has brought.
+    burst: Vec<Record>,
+    look_at: Instant,
+    pub(super) leaving: Option<Leaving>,
+    #[cfg(feature = "metrics")]
+    measure_at: Instant,
+    /// The lags that were recorded last.
+    #[cfg(feature = "metrics")]
+    lags: std::collections::BTreeMap<TopicPartition, crate::lag::PartitionLag>,
+}
+
+/// The group is being left, for this reason.
+pub(super) struct Leaving {
+    reason: Error,
+    until: Instant,
 }
 
 impl Poller {
@@ -56,20 +69,26 @@ impl Poller {
         control: Arc<dyn Control>,
         orders: Receiver<Order>,
     ) -> Self {
+        let now = Instant::now();
         Self {
             consumer,
-            commit_due: Instant::now() + setup.commit_every,
+            commits: Commits::new(setup.commit_every),
             setup,
             control,
             orders,
             assignment: Assignment::new(),
             sources: copy::Sources::new(),
-            draining: false,
-            commits: 0,
-            rejoin_at: None,
             burst: Vec::with_capacity(BURST),
             stand_again: Instant::now(),
-            metadata_taken: 0,
+            draining: false,
+            drain_since: now,
+            rejoin_at: None,
+            look_at: now,
+            leaving: None,
+            #[cfg(feature = "metrics")]
+            measure_at: now,
+            #[cfg(feature = "metrics")]
+            lags: std::collections::BTreeMap::new(),
         }
     }
 
@@ -93,13 +112,13 @@ impl Poller {
             self.rejoin()?;
             self.poll()?;
             self.answer_rebalances()?;
+            self.look_after()?;
         }
     }
 
     fn poll(&mut self) -> Result<(), Error> {
-        let mut wait = POLL;
-        let mut judged = Ok(());
-        let mut now = None;
+        let mut wait = if self.assignment.open_revocation().is_some() { LOOK_SOON } else { POLL };
+        let (mut judged, mut now) = (Ok(()), None);
         for _ in 0..BURST {
             match self.consumer.poll(wait) {
                 None => break,
@@ -123,14 +142,14 @@ impl Poller {
     fn obey(&mut self, order: Order) -> Result<(), Error> {
         match order {
             Order::Sealed { batch, partition, start } => {
-                if let Some(ready) = self.assignment.sealed(batch, &partition, start) {
-                    self.assign(ready)?;
-                }
+                let calls = self.assignment.sealed(batch, &partition, start);
+                self.carry_out(calls)?;
             }
             Order::Fenced(partition) => {
                 if self.assignment.fenced(&partition) {
                     self.pause(&[partition])?;
                     self.rejoin_later();
+                    self.setup.probe.phases(self.assignment.phases());
                 }
             }
             Order::Drain => {
@@ -138,254 +157,52 @@ impl Poller {
                 let active: Vec<_> = self.assignment.in_phase(Phase::Active).cloned().collect();
                 self.assignment.drain();
                 self.pause(&active)?;
+                self.setup.probe.phases(self.assignment.phases());
             }
             Order::Close => {}
         }
         Ok(())
     }
 
-    fn answer_rebalances(&mut self) -> Result<(), Error> {
-        while let Some(rebalance) = self.consumer.context().next_rebalance() {
-            match rebalance {
-                Rebalance::Assign(partitions) => {
-                    tracing::info!(partitions = partitions.len(), "partitions were assigned");
-                    let (batch, ready) = self.assignment.assigned(&partitions);
-                    if let Some(ready) = ready {
-                        self.assign(ready)?;
-                    } else if !self.draining {
-                        self.control.seal(batch, self.assignment.to_seal(batch));
-                    }
-                }
-                Rebalance::Revoke(partitions) => self.revoke(&partitions)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells Kafka where the records of the sealed partitions are to start.
-    fn assign(&mut self, ready: Ready<Start>) -> Result<(), Error> {
-        let mut list = TopicPartitionList::new();
-        let mut add = |partition: &TopicPartition, offset| {
-            let added = list.add_partition_offset(partition.topic(), partition.partition(), offset);
-            added.map_err(failed("naming an offset"))
-        };
-        for (partition, start) in &ready.active {
-            add(partition, Offset::Offset(start.offset))?;
-        }
-        for partition in &ready.fenced {
-            add(partition, Offset::End)?;
-        }
-        for (partition, start) in ready.active {
-            self.control.activate(&partition, start);
-        }
-        let assigned =
-            if self.is_cooperative() { self.consumer.incremental_assign(&list) } else { self.consumer.assign(&list) };
-        assigned.map_err(failed("assigning"))?;
-        // A pause in force when a partition was last assigned is still in force; the limits start anew.
-        self.consumer.resume(&list).map_err(failed("resuming"))?;
-        if !ready.fenced.is_empty() {
-            self.pause(&ready.fenced)?;
-            self.rejoin_later();
-        }
-        Ok(())
-    }
-
-    /// Gives partitions back at once: what runs finishes, or is fenced, and the next owner's seal waits for it.
-    fn revoke(&mut self, partitions: &[TopicPartition]) -> Result<(), Error> {
-        let lost = self.consumer.assignment_lost();
-        tracing::info!(partitions = partitions.len(), lost, "partitions were taken back");
-        let taken = self.assignment.taken(partitions);
-        if let Some(patience) = self.setup.revoke_timeout.filter(|_| !lost) {
-            self.quiet(partitions, patience);
-        }
-        let commits = self.control.take_away(partitions, lost);
-        if !lost {
-            self.commit(commits, self.last_commit());
-        }
-        if self.is_cooperative() {
-            if !taken.sealing.is_empty() {
-                // librdkafka refuses to take back what it was never told to be assigned. Nothing is polled in between.
-                self.consumer.incremental_assign(&list_of(&taken.sealing)).map_err(failed("assigning"))?;
-            }
-            self.consumer.incremental_unassign(&list_of(partitions)).map_err(failed("unassigning"))?;
-        } else {
-            self.consumer.unassign().map_err(failed("unassigning"))?;
-        }
-        match taken.ready {
-            Some(ready) => self.assign(ready),
-            None => Ok(()),
-        }
-    }
-
-    /// Lets the handlers of these partitions finish: without a database, what they have done and the commit does not say is
-    /// done again. Nothing is polled meanwhile, since the records of other partitions do not come either before the answer.
-    fn quiet(&self, partitions: &[TopicPartition], patience: Duration) {
-        let deadline = Instant::now() + patience;
-        self.control.quiesce(partitions);
-        while !self.control.is_quiet(partitions) && Instant::now() < deadline {
-            std::thread::sleep(LOOK);
-        }
-    }
-
-    /// Pauses what holds too much, and lets go on what does not any more.
-    ///
-    /// A pause is dear: librdkafka drops all that it has fetched ahead. Where handlers are quick it is over before the next
-    /// fetch, so they are given a moment first, in which nothing is polled. What still holds too much then is paused, which
-    /// also lets a rebalance through that stands behind its records in librdkafka's queue.
-    fn apply_limits(&mut self) -> Result<(), Error> {
-        if self.draining {
-            return Ok(());
-        }
-        let Change { mut pause, mut resume } = self.control.change();
-        let began = Instant::now();
-        while !pause.is_empty() && began >= self.stand_again && began.elapsed() < STANDSTILL {
-            std::thread::sleep(BREATH);
-            let change = self.control.change();
-            pause.extend(change.pause);
-            resume.extend(change.resume);
-            pause.retain(|partition| match resume.iter().position(|resumed| resumed == partition) {
-                // It is as it was.
-                Some(place) => {
-                    resume.swap_remove(place);
-                    false
-                }
-                None => true,
-            });
-        }
-        if !pause.is_empty() && began >= self.stand_again {
-            self.stand_again = Instant::now() + STANDSTILL * STOOD_IN_VAIN;
-        }
-        self.pause(&pause)?;
-        self.resume(&resume)
-    }
-
-    fn resume(&self, partitions: &[TopicPartition]) -> Result<(), Error> {
-        if partitions.is_empty() {
-            return Ok(());
-        }
-        self.consumer.resume(&list_of(partitions)).map_err(failed("resuming"))?;
-        // Alone it is noticed when librdkafka's thread of the broker has slept to its end, for up to a second; a seek, to where
-        // the partition is anyway, wakes it.
-        let positions = self.consumer.position().map_err(failed("asking for the position"))?;
-        for partition in partitions {
-            let (topic, number) = (partition.topic(), partition.partition());
-            let position = positions.find_partition(topic, number).map(|element| element.offset());
-            if let Some(position @ Offset::Offset(_)) = position
-                && let Err(error) = self.consumer.seek(topic, number, position, Duration::ZERO)
-            {
-                tracing::debug!(%partition, %error, "a partition goes on a little later");
-            }
-        }
-        Ok(())
-    }
-
-    fn pause(&self, partitions: &[TopicPartition]) -> Result<(), Error> {
-        if partitions.is_empty() {
-            return Ok(());
-        }
-        self.consumer.pause(&list_of(partitions)).map_err(failed("pausing"))
-    }
-
-    /// Commits from time to time. librdkafka sends explicit commits in order, logs the failure of one, and tells nobody how it
-    /// ended; so where the commit decides what is done again, everything is committed each time.
-    fn commit_if_due(&mut self) {
+    /// Passes on what the client says of itself, and looks whether a handler has run for too long: here, since this thread is the one
+    /// that no handler can block.
+    fn look_after(&mut self) -> Result<(), Error> {
         let now = Instant::now();
-        if now < self.commit_due {
-            return;
-        }
-        self.commit_due = now + self.setup.commit_every;
-        self.commits = self.commits.wrapping_add(1);
-        if self.setup.revoke_timeout.is_some() || self.commits.is_multiple_of(COMMIT_ALL_EVERY) {
-            self.control.commit_again();
-        }
-        let commits = self.control.commits();
-        self.commit(commits, CommitMode::Async);
-    }
-
-    fn commit(&mut self, mut commits: Vec<(TopicPartition, Commit)>, mode: CommitMode) {
-        self.try_metadata(&mut commits);
-        if commits.is_empty() {
-            return;
-        }
-        if let Err(error) = self.consumer.commit(&commit_list(&commits), mode) {
-            tracing::warn!(%error, "offsets were not committed");
-        }
-    }
-
-    /// A broker that takes no metadata of some size refuses the offset with it. So what is larger than all before is
-    /// committed alone, and its answer is waited for.
-    fn try_metadata(&mut self, commits: &mut [(TopicPartition, Commit)]) {
-        let largest = commits.iter().max_by_key(|(_, commit)| commit.metadata.len());
-        let Some(largest) = largest.filter(|(_, commit)| commit.metadata.len() > self.metadata_taken) else { return };
-        let size = largest.1.metadata.len();
-        match self.consumer.commit(&commit_list(std::slice::from_ref(largest)), CommitMode::Sync) {
-            Ok(()) => self.metadata_taken = size,
-            Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::OffsetMetadataTooLarge)) => {
-                tracing::warn!(
-                    size,
-                    "the broker takes no metadata of this size (offset.metadata.max.bytes); it is cut"
-                );
-                self.control.metadata_refused(self.metadata_taken.max(size / 2));
-                for (_, commit) in commits.iter_mut().filter(|(_, commit)| commit.metadata.len() > self.metadata_taken)
-                {
-                    commit.metadata.clear();
-                }
+        self.setup.probe.polled(now);
+        if let Some(news) = self.consumer.context().news() {
+            if news.is_member {
+                self.setup.probe.reached(Stage::Running);
             }
-            Err(error) => tracing::warn!(%error, "an offset was not committed"),
+            self.setup.probe.ends(news.ends);
         }
-    }
-
-    /// How the last commit before a partition is given up is made.
-    const fn last_commit(&self) -> CommitMode {
-        if self.setup.revoke_timeout.is_some() { CommitMode::Sync } else { CommitMode::Async }
-    }
-
-    fn rejoin_later(&mut self) {
-        self.rejoin_at.get_or_insert(Instant::now() + self.setup.rejoin_after);
-    }
-
-    /// A partition that Kafka still leaves to this worker, after another has sealed it, would be worked on by nobody. By now
-    /// Kafka has told whoever of the two was wrong; joining anew has the rest sealed anew.
-    fn rejoin(&mut self) -> Result<(), Error> {
-        if self.draining || self.rejoin_at.is_none_or(|at| Instant::now() < at) {
-            return Ok(());
+        let left = self.assignment.phases().all(|(_, phase)| !phase.is_assigned());
+        if let Some(Leaving { reason, .. }) = self.leaving.take_if(|leaving| left || now >= leaving.until) {
+            return Err(reason);
         }
-        self.rejoin_at = None;
-        if self.assignment.in_phase(Phase::Fenced).next().is_none() {
-            return Ok(());
-        }
-        tracing::warn!("joining the group anew, since a partition is fenced that Kafka leaves to this worker");
-        self.consumer.unsubscribe();
-        let names: Vec<&str> = self.setup.topics.iter().map(String::as_str).collect();
-        self.consumer.subscribe(&names).map_err(failed("subscribing"))
-    }
-
-    /// Commits what is finished, and leaves the group: the consumer's drop does that.
-    fn close(mut self) {
-        self.draining = true;
-        // The consumer's drop waits for it.
-        self.commit(self.control.commits(), self.last_commit());
-        if let Err(error) = self.answer_rebalances() {
-            tracing::debug!(%error, "a rebalance while closing");
-        }
-        self.consumer.context().close();
-        let sealing: Vec<_> = self.assignment.in_phase(Phase::Sealing).cloned().collect();
-        if !sealing.is_empty() {
-            // The consumer waits for the answer to this assignment before it can leave.
-            let answered = if self.is_cooperative() {
-                self.consumer.incremental_assign(&list_of(&sealing))
-            } else {
-                self.consumer.unassign()
-            };
-            if let Err(error) = answered {
-                tracing::debug!(%error, "an assignment while closing");
+        if self.leaving.is_none() && now >= self.look_at {
+            self.look_at = now + LOOK;
+            #[cfg(feature = "metrics")]
+            self.measure(now);
+            if let Some(reason) = self.control.look(now) {
+                tracing::warn!(error = %reason, "leaving the group");
+                self.leaving = Some(Leaving {
+                    reason,
+                    until: now + self.setup.revoke_timeout.unwrap_or_default() + LEAVE_PATIENCE,
+                });
+                // Not by closing: a static member does not leave the group when it closes (KIP-345).
+                self.consumer.unsubscribe();
             }
         }
-        self.control.take_away(&sealing, true);
+        Ok(())
     }
 
-    fn is_cooperative(&self) -> bool {
-        matches!(self.consumer.rebalance_protocol(), RebalanceProtocol::Cooperative)
+    #[cfg(feature = "metrics")]
+    fn measure(&mut self, now: Instant) {
+        if now >= self.measure_at {
+            self.measure_at = now + MEASURE;
+            crate::metrics::record::health(&self.setup.probe.health());
+            crate::metrics::record::lags(&mut self.lags, self.setup.probe.lag());
+        }
     }
 }
 
@@ -394,6 +211,9 @@ fn judge(error: KafkaError) -> Result<(), Error> {
     match error {
         KafkaError::MessageConsumption(RDKafkaErrorCode::AutoOffsetReset) => {
             Err(Error::OffsetOutOfRange { source: error })
+        }
+        KafkaError::MessageConsumptionFatal(RDKafkaErrorCode::FencedInstanceId) => {
+            Err(Error::FencedInstance { source: error })
         }
         KafkaError::MessageConsumptionFatal(_) => Err(Error::Kafka { operation: "polling", source: error }),
         KafkaError::PartitionEOF(_) => Ok(()),
@@ -404,21 +224,7 @@ fn judge(error: KafkaError) -> Result<(), Error> {
     }
 }
 
-fn commit_list(commits: &[(TopicPartition, Commit)]) -> TopicPartitionList {
-    let mut list = TopicPartitionList::with_capacity(commits.len());
-    for (partition, commit) in commits {
-        let mut element = list.add_partition(partition.topic(), partition.partition());
-        if let Err(error) = element.set_offset(Offset::Offset(commit.offset)) {
-            tracing::debug!(%partition, %error, "an offset cannot be committed");
-        }
-        if !commit.metadata.is_empty() {
-            element.set_metadata(&commit.metadata);
-        }
-    }
-    list
-}
-
-fn list_of(partitions: &[TopicPartition]) -> TopicPartitionList {
+pub(super) fn list_of(partitions: &[TopicPartition]) -> TopicPartitionList {
     let mut list = TopicPartitionList::with_capacity(partitions.len());
     for partition in partitions {
         list.add_partition(partition.topic(), partition.partition());
@@ -426,6 +232,6 @@ fn list_of(partitions: &[TopicPartition]) -> TopicPartitionList {
     list
 }
 
-fn failed(operation: &'static str) -> impl FnOnce(KafkaError) -> Error {
+pub(super) fn failed(operation: &'static str) -> impl FnOnce(KafkaError) -> Error {
     move |source| Error::Kafka { operation, source }
 }

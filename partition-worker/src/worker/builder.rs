@@ -10,8 +10,11 @@ use super::Worker;
 use crate::effect::{Effect, Mode};
 use crate::error::Error;
 use crate::flow::Limits;
+use crate::health::Probe;
+use crate::on_failure::OnFailure;
 use crate::ordering::{NullKeys, Ordering};
-use crate::settings::{OnFailure, Settings, consumer_config};
+use crate::settings::{Settings, consumer_config};
+use crate::stall::OnStall;
 
 /// Describes a [`Worker`].
 #[derive(Debug)]
@@ -96,15 +99,55 @@ impl<M: Mode> Builder<M> {
         self
     }
 
-    /// What happens when a handler has failed for good. Default: [`OnFailure::Stop`].
+    /// What happens when a handler has failed for good. Default: [`OnFailure::Stop`]. Its topic must exist, must not be one of those that
+    /// the worker consumes, and should take larger records than they do, since a copy has more headers; one that does not take a record
+    /// stops the worker with [`Error::NotTaken`].
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.settings.on_failure = on_failure;
+        self
+    }
+
+    /// What happens instead with a record that need not be tried again, since every attempt would meet the same: one that is
+    /// [malformed](crate::record::Malformed), or whose handler answered [`Failure::permanent`](crate::Failure::permanent).
+    /// An outage ends in [`on_failure`](Self::on_failure), a record that is wrong in itself here.
+    pub fn on_permanent_failure(mut self, on_permanent: OnFailure) -> Self {
+        self.settings.on_permanent = Some(on_permanent);
+        self
+    }
+
+    /// What happens instead with a record that [kills the process](crate::poison) which handles it.
+    pub fn on_poison(mut self, on_poison: OnFailure) -> Self {
+        self.settings.on_poison = Some(on_poison);
+        self
+    }
+
+    /// Of how many deaths of its process a record is not tried again: at least 3, or 0 for never. See [`poison`](crate::poison) for
+    /// what it costs and cannot tell. With the policy [`Stop`](OnFailure::Stop) the worker then ends with an error that names the record, each
+    /// time it is started, until the policy or this number is another. Default: 5 with the effect in the database; without one it has no
+    /// effect.
+    pub fn poison_after(mut self, deaths: u32) -> Self {
+        self.settings.poison_after = deaths;
         self
     }
 
     /// How long handlers that run may take to finish at a shutdown. Default: 20 s.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.settings.drain_timeout = timeout;
+        self
+    }
+
+    /// How long a handler may run, one attempt of it, before it counts as stalled: it is reported in the log, in the worker's
+    /// [health](crate::Probe::health) and in the metrics, and [`on_stall`](Self::on_stall) applies. Handlers are looked at every 100 ms
+    /// by the polling thread, which none of them can block. Unlike [`handler_timeout`](Self::handler_timeout), it also finds a handler
+    /// that blocks its thread. Default: 1 min.
+    pub fn stall_after(mut self, time: Duration) -> Self {
+        self.settings.stall_after = time;
+        self
+    }
+
+    /// What becomes of a stalled handler. Default: [`OnStall::Report`].
+    pub fn on_stall(mut self, on_stall: OnStall) -> Self {
+        self.settings.on_stall = on_stall;
         self
     }
 
@@ -115,9 +158,13 @@ impl<M: Mode> Builder<M> {
         self
     }
 
-    /// How long handlers of partitions that Kafka takes back may take to finish before what is finished is committed, where there
-    /// is [no database](Effect::at_least_once); the partitions that stay stand still meanwhile. With a database it is not
-    /// used: partitions are given back at once, and the next owner's seal waits. Default: 3 s.
+    /// How long handlers that run may take to finish when Kafka takes their partition back, where there is
+    /// [no database](Effect::at_least_once). Then what is finished is committed, and the partition is given back; a handler that has
+    /// not finished by then is cancelled, and its record handled again by the next owner. All partitions of this worker stand still
+    /// for so long, also those that it keeps, since the Kafka client delivers nothing while it waits; and a classic group waits for
+    /// its slowest member. So it has to be well below the session time-out. Default: 3 s.
+    ///
+    /// With a database it is not used: partitions are given back at once, and the next owner's seal waits for handlers that are open.
     pub fn revoke_timeout(mut self, timeout: Duration) -> Self {
         self.settings.revoke_timeout = timeout;
         self
@@ -167,7 +214,9 @@ impl<M: Mode> Builder<M> {
         }
         let effect = effect.ok_or(Error::Setting { setting: "effect", problem: "is missing" })?;
         let mode = effect.mode;
-        mode.check(&settings.on_failure)?;
-        Ok(Worker { kafka, group, reset, topics, mode, settings })
+        settings.check_topics(&topics)?;
+        settings.policies().try_for_each(|policy| mode.check(policy))?;
+        let probe = Probe::new(settings.stall_after);
+        Ok(Worker { kafka, group, reset, topics, mode, settings, probe })
     }
 }

@@ -11,6 +11,7 @@ use leastlock_partition_worker::{Builder, Effect, Error, Failure, Process, Recor
 use leastlock_testkit::broker::Broker;
 use leastlock_testkit::process::{Child, child_role, speak};
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::{ClientConfig, TopicPartitionList};
 use tokio::task::JoinHandle;
@@ -49,6 +50,18 @@ impl Rig {
     pub(crate) async fn produce(&self, keys: &[&str], numbers: std::ops::RangeInclusive<i64>) {
         let sends = numbers.flat_map(|number| keys.iter().map(move |key| (number, *key)));
         join_all(sends.map(|(number, key)| self.broker.produce(&self.topic, key, number.to_string()))).await;
+    }
+
+    /// Produces so many records without a key into the only partition, with their number as the value, from 1.
+    pub(crate) async fn produce_without_a_key(&self, count: i64) {
+        let mut config = ClientConfig::new();
+        let producer: FutureProducer =
+            config.set("bootstrap.servers", self.broker.bootstrap()).create().expect("a producer");
+        for number in 1..=count {
+            let value = number.to_string();
+            let record = FutureRecord::<(), _>::to(&self.topic).partition(0).payload(&value);
+            producer.send(record, LIMIT).await.unwrap_or_else(|(error, _)| panic!("record {number}: {error}"));
+        }
     }
 
     /// What the group has committed, partition by partition.

@@ -1,13 +1,15 @@
 //! What a worker without a database promises, as functions over the broker.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use leastlock_partition_worker::{Failure, Limits, OnFailure, Record};
+use leastlock_partition_worker::effect::AtLeastOnce;
+use leastlock_partition_worker::{Builder, Failure, Limits, NullKeys, OnFailure, Ordering as Order, Record};
 use leastlock_testkit::broker::Broker;
+use tokio::sync::Barrier;
 
 use crate::rig::{LIMIT, Log, Rig, start};
 
@@ -206,12 +208,71 @@ pub(crate) async fn metadata_that_the_broker_refuses_is_cut_and_the_offset_commi
     let builder = rig.builder().commit_metadata(20_000).limits(limits).max_attempts(u32::MAX);
     let worker = start(builder, log.first(stuck));
     log.until(2_402).await;
-    let committed = async || rig.committed().await[0].offset == 2;
-    leastlock_testkit::until("the offset is committed without the metadata", LIMIT, committed).await;
     let summary = worker.stop().await;
     let commit = rig.committed().await.remove(0);
     assert_eq!(commit.offset, 2, "{commit:?}");
     let partition = summary.partitions.values().next().expect("one partition");
     assert!(partition.left_out > 0, "{partition:?}");
     assert!((1_000..=4_096).contains(&commit.metadata.len()), "there is as much as the broker takes, or half of it");
+}
+
+/// Processes `count` records, the first `at_once` of which end only when they all have begun; answers the offsets in the order
+/// in which they began, if it came to an end.
+async fn begun(rig: &Rig, builder: Builder<AtLeastOnce>, at_once: usize, count: usize) -> Option<Vec<i64>> {
+    let log = Log::default();
+    let (begun, barrier) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Barrier::new(at_once)));
+    let begins = Arc::clone(&begun);
+    let handler = log.first(move |record| {
+        let barrier = Arc::clone(&barrier);
+        let mut begins = begins.lock().expect("no panic under the lock");
+        begins.push(record.offset());
+        let waits = begins.len() <= at_once;
+        Box::pin(async move {
+            if waits {
+                barrier.wait().await;
+            }
+            Ok(())
+        })
+    });
+    let worker = start(builder.concurrency(16).drain_timeout(Duration::from_millis(200)), handler);
+    let end = async || rig.committed().await[0].offset == i64::try_from(count).expect("small");
+    let ended = async {
+        while !end().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let patience = if at_once > 1 { Duration::from_secs(8) } else { LIMIT };
+    let has_ended = tokio::time::timeout(patience, ended).await.is_ok();
+    worker.stop().await;
+    let begun = begun.lock().expect("no panic under the lock").clone();
+    has_ended.then_some(begun)
+}
+
+pub(crate) async fn an_ordered_partition_is_processed_one_record_after_the_other(broker: Broker) {
+    let rig = Rig::new(broker, 1).await;
+    rig.produce(&KEYS, 1..=10).await;
+    let begun = begun(&rig, rig.builder().ordering(Order::Partition), 1, 70).await;
+    assert_eq!(begun, Some((0..70).collect()));
+}
+
+pub(crate) async fn unordered_records_of_a_key_are_processed_at_the_same_time(broker: Broker) {
+    let rig = Rig::new(broker, 1).await;
+    rig.produce(&KEYS[..1], 1..=8).await;
+    assert!(begun(&rig, rig.builder().ordering(Order::Unordered), 8, 8).await.is_some());
+}
+
+pub(crate) async fn double_records_of_a_key_wait_for_each_other(broker: Broker) {
+    let rig = Rig::new(broker, 1).await;
+    rig.produce(&KEYS[..1], 1..=8).await;
+    assert_eq!(begun(&rig, rig.builder(), 8, 8).await, None, "the second never begins");
+}
+
+pub(crate) async fn records_without_a_key_are_in_order_or_not_as_it_is_set(broker: Broker) {
+    let rig = Rig::new(broker, 1).await;
+    rig.produce_without_a_key(8).await;
+    let unordered = rig.builder().null_keys(NullKeys::Unordered);
+    assert!(begun(&rig, unordered, 8, 8).await.is_some());
+    let rig = Rig::new(rig.broker, 1).await;
+    rig.produce_without_a_key(8).await;
+    assert_eq!(begun(&rig, rig.builder(), 1, 8).await, Some((0..8).collect()));
 }

@@ -53,6 +53,26 @@ pub(crate) async fn a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothi
     rebalance_in_the_middle(rig).await;
 }
 
+/// A second worker joins, and some of four partitions are taken back.
+pub(crate) async fn p9_an_incremental_revocation_leaves_kept_partitions_alone<DB: Bus>(database: TestDatabase<DB>) {
+    let mut rig = Rig::new(database, 4).await;
+    rig.settings.push(("partition.assignment.strategy", "cooperative-sticky".to_owned()));
+    let first = start(rig.builder(), Told::plain("first"));
+    rig.produce(&KEYS, 1..=3).await;
+    rig.effects(21).await;
+    let second = start(rig.builder(), Told::plain("second"));
+    rig.until("SELECT count(*) FROM leastlock_partition WHERE epoch = 2", |moved| moved > 0, "moved partition").await;
+    rig.produce(&KEYS, 4..=6).await;
+    rig.effects(42).await;
+    assert_eq!(rig.database.int("SELECT count(*) FROM leastlock_partition WHERE epoch > 2").await, 0);
+    let kept = rig.database.int("SELECT count(*) FROM leastlock_partition WHERE epoch = 1").await;
+    let (first, second) = (first.stop().await, second.stop().await);
+    let untouched = first.partitions.values().filter(|of| (of.taken_over, of.given_back, of.already_done) == (1, 0, 0));
+    assert_eq!(i64::try_from(untouched.count()), Ok(kept), "{first:?}");
+    assert!(kept > 0 && second.processed() > 0, "{first:?} {second:?}");
+    rig.assert_exactly_once(&KEYS, 6).await;
+}
+
 async fn rebalance_in_the_middle<DB: Bus>(rig: Rig<DB>) {
     rig.produce(&KEYS, 1..=30).await;
     let slow = |owner| {
