@@ -44,14 +44,18 @@ fn handlers_that_sleep_and_polling_alone_run_on_the_mock_cluster() {
 fn rows_are_updated_by_every_contender_on_the_real_broker() {
     let (output, _folder) = bench("--part row --records 500 --seconds 2 --seed 7");
     let row = "| a row of 1000, 1 partition, 16 connections |";
-    let ways = ["hand-written loop", "worker", "the same, BEGIN and COMMIT", "worker, record mode", "worker, batch mode"];
+    let ways =
+        ["hand-written loop", "worker", "the same, BEGIN and COMMIT", "worker, record mode", "worker, batch mode"];
     assert_lines(&output, &ways.map(|way| format!("{row} {way} |")).each_ref().map(String::as_str));
 }
 
 #[test]
 fn keys_stand_still_in_the_worker_and_in_the_loop() {
     let (output, _folder) = bench("--part blocked --blocked 2 --seed 7");
-    assert_lines(&output, &["| 1 of 1000 for 2s, 5ms, concurrency 100 | worker", "| 10 of 1000 for 2s, 5ms, concurrency 100"]);
+    assert_lines(
+        &output,
+        &["| 1 of 1000 for 2s, 5ms, concurrency 100 | worker", "| 10 of 1000 for 2s, 5ms, concurrency 100"],
+    );
 }
 
 #[test]

@@ -33,13 +33,14 @@ pub(super) async fn call(
     }
     let mut running = pin!(AssertUnwindSafe(running).catch_unwind());
     // One that waits for nothing needs neither a timer nor to be woken by the end of the tenure.
-    let handled = match running.as_mut().now_or_never() {
-        Some(handled) => Ok(handled),
-        None => tokio::select! {
+    let handled = if let Some(handled) = running.as_mut().now_or_never() {
+        Ok(handled)
+    } else {
+        tokio::select! {
             biased;
             () = tenure.cancel.cancelled() => return Handled::Cancelled,
             handled = timeout(limit, running) => handled,
-        },
+        }
     };
     match handled {
         Ok(Ok(Ok(()))) => Handled::Well,
