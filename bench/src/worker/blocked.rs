@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use super::site::Site;
 use super::sleep::PEAK;
@@ -43,6 +43,7 @@ pub(super) fn turns(options: &WorkerOptions) -> (u64, Duration) {
 /// Measures the part.
 pub(super) async fn measure(site: &Site, options: &WorkerOptions, progress: &Progress) -> anyhow::Result<Sheet> {
     let mut sheet = Sheet::new(PART, None, &FIGURES);
+    ensure!(options.blocked > SETTLING, "--blocked must be more than {SETTLING:?}, after which the rate is taken");
     let time = BEFORE + options.blocked;
     let topic = site.topic(enough(time), KEYS, 1).await?;
     for _ in 0..options.common.rounds {
@@ -53,7 +54,7 @@ pub(super) async fn measure(site: &Site, options: &WorkerOptions, progress: &Pro
                 let work = Work::Sleep { records: u64::MAX, time, sleep: SLEEP, blocked };
                 let task = Task { held: options.held, ..Task::new(way, &topic, CONCURRENCY, work) };
                 let place = || format!("{PART}, {setting}, {}", way.name());
-                let measured = child::measure(&task).await.with_context(place)?;
+                let measured = child::measure(&task).with_context(place)?;
                 let [before, during] = [measured.before, measured.during].map(|rate| rate.unwrap_or(f64::NAN));
                 progress.turn_ended(&format!("{}: {before:.0}/s before, {during:.0}/s meanwhile", place()));
                 sheet.note(&setting, way.name(), vec![during / before, before, during, measured.peak_mib]);
@@ -97,7 +98,7 @@ impl Blocking {
         let age = self.tally.age().unwrap_or_default();
         let end = self.told.after + self.told.time;
         if age >= self.told.after && age < end {
-            tokio::time::sleep(end - age).await;
+            tokio::time::sleep(end.saturating_sub(age)).await;
         }
         work.await;
     }
@@ -108,7 +109,7 @@ impl Blocking {
         let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let rate = |window: usize, time: Duration| {
             let [from, to] = [2 * window, 2 * window + 1].map(|mark| marks.get(mark));
-            Some((to? - from?) as f64 / (time - SETTLING).as_secs_f64())
+            Some((to? - from?) as f64 / time.saturating_sub(SETTLING).as_secs_f64())
         };
         Measured { before: rate(0, self.told.after), during: rate(1, self.told.time), ..measured }
     }
@@ -116,7 +117,7 @@ impl Blocking {
     async fn watch(self: Arc<Self>) {
         let Blocked { after, time, .. } = self.told;
         // Before all is over, when the process ends.
-        let just_before = after + time - Duration::from_millis(20);
+        let just_before = (after + time).saturating_sub(Duration::from_millis(20));
         for at in [SETTLING, after, after + SETTLING, just_before] {
             while self.tally.age().is_none_or(|age| age < at) {
                 tokio::time::sleep(Duration::from_millis(1)).await;

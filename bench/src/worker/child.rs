@@ -33,8 +33,8 @@ pub(super) fn launch(task: &Task) -> anyhow::Result<Child> {
     Ok(Child::spawn(command))
 }
 
-/// Lets a child do its task; answers what it has measured.
-pub(super) async fn measure(task: &Task) -> anyhow::Result<Measured> {
+/// Lets a child do its task; answers what it has measured. Meanwhile other tasks go on, on other threads.
+pub(super) fn measure(task: &Task) -> anyhow::Result<Measured> {
     let time = match &task.work {
         Work::Sleep { time, .. } | Work::Row { time, .. } => *time,
         Work::Soak { .. } => Duration::ZERO,

@@ -51,7 +51,7 @@ pub(super) async fn measure(site: &Site, options: &WorkerOptions, progress: &Pro
             let (records, time, url) = (options.records, options.common.seconds, site.database.url.clone());
             let task = Task::new(way, &topic, usize::from(AT_ONCE), Work::Row { records, time, url });
             let place = || format!("{PART}, {}", way.name());
-            let measured = child::measure(&task).await.with_context(place)?;
+            let measured = child::measure(&task).with_context(place)?;
             let applied = site.database.int("SELECT sum(moves)::bigint FROM bench_row").await;
             // A handler may be at work when the time is over.
             anyhow::ensure!(

@@ -123,7 +123,7 @@ async fn fill(
                 let work = Work::Sleep { records, time, sleep, blocked: None };
                 let task = Task { held: options.held, ..Task::new(way, &topic, setting.concurrency, work) };
                 let place = || format!("{}, {}, {}", sheet.part, setting.name(), way.name());
-                let measured = child::measure(&task).await.with_context(place)?;
+                let measured = child::measure(&task).with_context(place)?;
                 progress.turn_ended(&format!("{}: {}", place(), told(&measured)));
                 sheet.note(&setting.name(), way.name(), figures(setting, &measured));
             }

@@ -56,7 +56,7 @@ pub(crate) enum Protocol {
 }
 
 /// What a child has measured.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) records: u64,
     /// From the first record on.
