@@ -59,14 +59,14 @@ fn keys_stand_still_in_the_worker_and_in_the_loop() {
 }
 
 #[test]
-fn p12_soak_of_three_workers_loses_doubles_inverts_and_applies_behind_a_fence_nothing() {
+fn soak_of_three_workers_loses_doubles_inverts_and_applies_behind_a_fence_nothing() {
     let (output, _folder) = bench("--part soak --minutes 0.3 --rate 100");
     // The command that repeats it, with the seed, is the first line.
     assert_lines(&output, &["| 100 records/s, 3 workers | worker, record mode"]);
 }
 
 #[test]
-fn p12_double_soak_of_workers_without_a_fence_finds_doubles() {
+fn double_soak_of_workers_without_a_fence_finds_doubles() {
     let (output, _folder) = bench("--part soak --minutes 0.3 --rate 100 --contender worker --seed 3");
     assert!(!output.status.success(), "{}", told(&output));
     let told = told(&output);
