@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fs;
 
 use rustix::param::clock_ticks_per_second;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Whose processor time is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,13 @@ impl Cpu {
             Self::Server(_) => "of the server's processes",
         }
     }
+}
+
+/// Processor time of this process, user and system, of all its threads, to the nanosecond.
+#[expect(clippy::cast_precision_loss, reason = "the seconds of a process's life are far below 2^53")]
+pub(crate) fn own_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// The server of a PostgreSQL session, if it runs on this machine: the parent of the session's process. That the process is

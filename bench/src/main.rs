@@ -14,7 +14,8 @@
 //! | `files` | CSV, JSON |
 //! | `plot` | SVG |
 //! | `sheet` | figures of those that are given so much to do |
-//! | `stock`, `idempotency`, `outbox` | the scenarios |
+//! | `slot` | child processes that are killed and stopped, and come back |
+//! | `stock`, `idempotency`, `outbox`, `worker` | the scenarios |
 
 mod contest;
 mod cpu;
@@ -30,8 +31,10 @@ mod plot;
 mod progress;
 mod report;
 mod sheet;
+mod slot;
 mod statistics;
 mod stock;
+mod worker;
 
 use std::os::unix::process::CommandExt;
 use std::process::{self, ExitCode};
@@ -64,11 +67,15 @@ enum Command {
     /// What `outbox` starts in processes of their own.
     #[command(hide = true)]
     OutboxChild(outbox::ChildOptions),
+    /// What `worker` starts in processes of their own.
+    #[command(hide = true)]
+    WorkerChild(worker::ChildOptions),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Measure(scenario) => start(&scenario.with_defaults()),
+        Command::WorkerChild(options) => runtime().and_then(|runtime| runtime.block_on(worker::run_child(&options))),
         Command::OutboxChild(options) => runtime().and_then(|runtime| runtime.block_on(outbox::run_child(&options))),
     };
     match done {
@@ -144,6 +151,7 @@ async fn measure(scenario: &Scenario) -> anyhow::Result<Report> {
         (Scenario::Outbox(options), Engine::Sqlite) => outbox::run::<Sqlite>(options).await,
         (Scenario::Outbox(options), Engine::MySql) => outbox::run::<MySql>(options).await,
         (Scenario::Outbox(options), _) => outbox::run::<Postgres>(options).await,
+        (Scenario::Worker(options), _) => worker::run(options).await,
     }
 }
 

@@ -10,6 +10,7 @@ use leastlock_core::Engine;
 use crate::idempotency::Part;
 use crate::outbox;
 use crate::stock::{Contender, Scene};
+use crate::worker::{self, Protocol};
 
 /// Fewer rounds make no median worth quoting.
 const QUOTABLE_ROUNDS: u32 = 5;
@@ -23,6 +24,8 @@ pub(crate) enum Scenario {
     Idempotency(IdempotencyOptions),
     /// Events from a database to Kafka: leastlock's relay, a hand-written loop, and the producer alone.
     Outbox(OutboxOptions),
+    /// Records from Kafka to handlers: leastlock's worker, a hand-written loop, and polling alone.
+    Worker(WorkerOptions),
 }
 
 impl Scenario {
@@ -32,6 +35,7 @@ impl Scenario {
             Self::Stock(stock) => &stock.common,
             Self::Idempotency(idempotency) => &idempotency.common,
             Self::Outbox(outbox) => &outbox.common,
+            Self::Worker(worker) => &worker.common,
         }
     }
 
@@ -126,6 +130,75 @@ pub(crate) struct OutboxOptions {
     pub(crate) common: Options,
 }
 
+/// The options of `worker`.
+#[derive(Debug, Clone, Args)]
+#[command(mut_arg("clients", |clients| clients.hide(true)))]
+#[command(mut_arg("sqlite", |sqlite| sqlite.hide(true)))]
+pub(crate) struct WorkerOptions {
+    /// What is measured; a list [default: all but `soak`].
+    #[arg(long = "part", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) parts: Vec<worker::Part>,
+
+    /// Which contenders run; a list [default: all].
+    #[arg(long = "contender", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) contenders: Vec<worker::Way>,
+
+    /// Kafka brokers of `row` and `soak`; topics are made there and deleted at the end [default: `LEASTLOCK_KAFKA_BROKERS`].
+    #[arg(long, value_name = "ADDRESSES")]
+    pub(crate) brokers: Option<String>,
+
+    /// The other parts there too, instead of on librdkafka's mock cluster.
+    #[arg(long)]
+    pub(crate) real: bool,
+
+    /// Records of a topic: a turn ends with the last one, or with its time.
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) records: u64,
+
+    /// Bytes of a record's value.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) bytes: usize,
+
+    /// `sleep`: how long a handler sleeps, in milliseconds; a list.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0,1,5", value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    pub(crate) sleep_ms: Vec<u64>,
+
+    /// `sleep`: how many keys there are; a list.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,100,1000,10000", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) keys: Vec<u64>,
+
+    /// `sleep`, `poll`: how many partitions; a list.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,8", value_parser = clap::value_parser!(i32).range(1..=100))]
+    pub(crate) partitions: Vec<i32>,
+
+    /// `sleep`: how many handlers run at a time; a list.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "16,100,1000")]
+    pub(crate) concurrency: Vec<usize>,
+
+    /// The worker's limit of records of a partition [default: the library's].
+    #[arg(long, value_name = "N")]
+    pub(crate) held: Option<usize>,
+
+    /// `blocked`: how long keys stand still.
+    #[arg(long, value_name = "S", default_value = "15", value_parser = seconds)]
+    pub(crate) blocked: Duration,
+
+    /// `soak`: records a second.
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rate: u32,
+
+    /// `soak`: how long.
+    #[arg(long, value_name = "N", default_value = "10", value_parser = minutes)]
+    pub(crate) minutes: Duration,
+
+    /// `soak`: how the members of the group share partitions.
+    #[arg(long, value_name = "HOW", default_value = "eager")]
+    pub(crate) protocol: Protocol,
+
+    #[command(flatten)]
+    pub(crate) common: Options,
+}
+
 /// The options that every scenario has.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
@@ -189,9 +262,8 @@ impl OutboxOptions {
         let mut command = self.common.command("outbox");
         add_list(&mut command, "part", &names(&self.parts));
         add_list(&mut command, "contender", &names(&self.contenders));
-        let list = |numbers: &[String]| numbers.join(",");
-        add_list(&mut command, "events", &list(&self.events.iter().map(ToString::to_string).collect::<Vec<_>>()));
-        add_list(&mut command, "bytes", &list(&self.bytes.iter().map(ToString::to_string).collect::<Vec<_>>()));
+        add_list(&mut command, "events", &listed(&self.events));
+        add_list(&mut command, "bytes", &listed(&self.bytes));
         let (batch, rate, lease) = (self.batch, self.rate, self.lease.as_secs_f64());
         let minutes = self.minutes.as_secs_f64() / 60.0;
         add_list(&mut command, "page", &self.page.map_or(String::new(), |page| page.to_string()));
@@ -212,6 +284,34 @@ impl OutboxOptions {
     /// Whether the highest steady rate is looked for.
     pub(crate) const fn searches_rate(&self) -> bool {
         !self.no_search
+    }
+}
+
+impl WorkerOptions {
+    /// The command line that repeats the run, without the servers' addresses.
+    pub(crate) fn command(&self) -> String {
+        let mut command = self.common.command("worker");
+        add_list(&mut command, "part", &names(&self.parts));
+        add_list(&mut command, "contender", &names(&self.contenders));
+        add_list(&mut command, "sleep-ms", &listed(&self.sleep_ms));
+        add_list(&mut command, "keys", &listed(&self.keys));
+        add_list(&mut command, "partitions", &listed(&self.partitions));
+        add_list(&mut command, "concurrency", &listed(&self.concurrency));
+        add_list(&mut command, "held", &self.held.map_or(String::new(), |held| held.to_string()));
+        let Self { records, bytes, blocked, rate, minutes, protocol, .. } = self;
+        let (blocked, minutes) = (blocked.as_secs_f64(), minutes.as_secs_f64() / 60.0);
+        // Writing into a string cannot fail.
+        let _ = write!(command, " --records {records} --bytes {bytes} --blocked {blocked}");
+        let _ = write!(command, " --rate {rate} --minutes {minutes} --protocol {}", names(&[*protocol]));
+        if self.real {
+            command.push_str(" --real");
+        }
+        command
+    }
+
+    /// Those of the contenders `all` that run.
+    pub(crate) fn running(&self, all: &[worker::Way]) -> Vec<worker::Way> {
+        all.iter().copied().filter(|way| self.contenders.is_empty() || self.contenders.contains(way)).collect()
     }
 }
 
@@ -263,6 +363,10 @@ fn add_list(command: &mut String, flag: &str, list: &str) {
         // Writing into a string cannot fail.
         let _ = write!(command, " --{flag} {list}");
     }
+}
+
+fn listed(numbers: &[impl ToString]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn names<T: ValueEnum>(values: &[T]) -> String {
@@ -370,6 +474,27 @@ mod tests {
         assert_eq!((again.rate, again.lease.as_millis(), again.no_search), (9, 1500, true));
         assert_eq!(chosen(&again.parts), [outbox::Part::Drain, outbox::Part::Crash]);
         assert_eq!(outbox(&["--seed", "3"]).events, [100_000]);
+    }
+
+    #[test]
+    fn the_printed_command_of_worker_means_the_same_run() {
+        let worker = |arguments: &[&str]| {
+            let line = Line::parse_from(["bench", "worker"].iter().chain(arguments));
+            let Scenario::Worker(options) = line.scenario.with_defaults() else { panic!("another scenario") };
+            options
+        };
+        let arguments = "--part soak,poll --contender worker,poll --records 9 --bytes 8 --sleep-ms 7 --keys 6,5 --partitions 4 --concurrency 3,2 --held 10 --blocked 1.5 --rate 11 --minutes 0.5 --protocol consumer --real --seed 3";
+        let options = worker(&arguments.split(' ').collect::<Vec<_>>());
+        let command = options.command();
+        let (_, arguments) = command.split_once(" -- worker ").unwrap();
+        let again = worker(&arguments.split(' ').collect::<Vec<_>>());
+        assert_eq!(again.command(), command);
+        assert_eq!((&again.sleep_ms[..], &again.keys[..], &again.partitions[..]), (&[7][..], &[6, 5][..], &[4][..]));
+        assert_eq!((&again.concurrency[..], again.held, again.records, again.bytes), (&[3, 2][..], Some(10), 9, 8));
+        assert_eq!((again.blocked.as_millis(), again.rate, again.minutes.as_secs()), (1500, 11, 30));
+        assert_eq!((again.real, again.protocol), (true, Protocol::Consumer));
+        assert_eq!(again.running(&[worker::Way::Poll, worker::Way::Loop]), [worker::Way::Poll]);
+        assert_eq!(chosen(&again.parts), [worker::Part::Poll, worker::Part::Soak]);
     }
 
     #[test]

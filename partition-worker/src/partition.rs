@@ -1,20 +1,28 @@
 //! The name of a partition, the epoch of its ownership, and the id of its topic.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// A partition of a topic. Cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A partition of a topic. Cheap to clone, to compare and to hash: a record's is looked up many times on its way.
+#[derive(Debug, Clone)]
 pub struct TopicPartition {
     topic: Arc<str>,
     partition: i32,
+    /// Of topic and partition, made once.
+    hash: u64,
 }
 
 impl TopicPartition {
     /// Partition number `partition` of `topic`.
     #[must_use]
     pub fn new(topic: impl Into<Arc<str>>, partition: i32) -> Self {
-        Self { topic: topic.into(), partition }
+        let topic = topic.into();
+        // Its keys are fixed, so equal names have equal hashes wherever they were made.
+        let mut hasher = DefaultHasher::new();
+        (&*topic, partition).hash(&mut hasher);
+        Self { topic, partition, hash: hasher.finish() }
     }
 
     /// The topic.
@@ -27,6 +35,37 @@ impl TopicPartition {
     #[must_use]
     pub const fn partition(&self) -> i32 {
         self.partition
+    }
+}
+
+impl PartialEq for TopicPartition {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            && self.partition == other.partition
+            && (Arc::ptr_eq(&self.topic, &other.topic) || self.topic == other.topic)
+    }
+}
+
+impl Eq for TopicPartition {}
+
+impl Hash for TopicPartition {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl PartialOrd for TopicPartition {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// By topic, then by number.
+impl Ord for TopicPartition {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_topic =
+            if Arc::ptr_eq(&self.topic, &other.topic) { Ordering::Equal } else { self.topic.cmp(&other.topic) };
+        by_topic.then(self.partition.cmp(&other.partition))
     }
 }
 
@@ -126,6 +165,8 @@ impl fmt::Debug for TopicId {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     /// Checked against `java.util.Base64.getUrlEncoder().withoutPadding()`, as `org.apache.kafka.common.Uuid` does it.
@@ -154,5 +195,16 @@ mod tests {
         ] {
             assert_eq!(TopicId::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_name_is_its_topic_and_number_wherever_it_was_made() {
+        let made = || ["b", "a", "ab"].into_iter().flat_map(|topic| [2, 0, 10].map(|n| TopicPartition::new(topic, n)));
+        let (mut sorted, names): (Vec<_>, HashSet<_>) = (made().collect(), made().collect());
+        assert!(made().all(|name| names.contains(&name)) && names.len() == 9);
+        assert!(!names.contains(&TopicPartition::new("a", 1)));
+        sorted.sort();
+        let shown: Vec<_> = sorted.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["a[0]", "a[2]", "a[10]", "ab[0]", "ab[2]", "ab[10]", "b[0]", "b[2]", "b[10]"]);
     }
 }

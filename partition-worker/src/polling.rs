@@ -21,6 +21,7 @@ use crate::runs::{Commit, Runs};
 mod commits;
 mod context;
 mod copy;
+mod pauses;
 mod poller;
 mod rebalance;
 mod stats;

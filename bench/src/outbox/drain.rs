@@ -6,7 +6,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use rustix::time::{ClockId, clock_gettime};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -15,6 +14,7 @@ use super::producer::Plain;
 use super::site::{Settings, Site, connection};
 use super::topic::Topic;
 use super::{OutboxEngine, Way, by_hand};
+use crate::cpu::own_seconds;
 use crate::options::OutboxOptions;
 use crate::progress::Progress;
 use crate::sheet::Sheet;
@@ -177,11 +177,4 @@ impl Spent {
         let of_100k = 100_000.0 / events as f64;
         vec![events as f64 / self.seconds, self.own * of_100k, self.server.map_or(f64::NAN, |server| server * of_100k)]
     }
-}
-
-/// Processor time of this process, user and system, of all its threads.
-#[expect(clippy::cast_precision_loss, reason = "the seconds of a process's life are far below 2^53")]
-fn own_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

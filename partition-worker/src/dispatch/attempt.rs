@@ -1,6 +1,7 @@
 //! The application's handler, called once: it may panic, take too long, or be ended.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -27,10 +28,19 @@ pub(super) async fn call(
     limit: Duration,
     running: impl Future<Output = Result<(), Failure>>,
 ) -> Handled {
-    let handled = tokio::select! {
-        biased;
-        () = tenure.cancel.cancelled() => return Handled::Cancelled,
-        handled = timeout(limit, AssertUnwindSafe(running).catch_unwind()) => handled,
+    if tenure.cancel.is_cancelled() {
+        return Handled::Cancelled;
+    }
+    let mut running = pin!(AssertUnwindSafe(running).catch_unwind());
+    // One that waits for nothing needs neither a timer nor to be woken by the end of the tenure.
+    let handled = if let Some(handled) = running.as_mut().now_or_never() {
+        Ok(handled)
+    } else {
+        tokio::select! {
+            biased;
+            () = tenure.cancel.cancelled() => return Handled::Cancelled,
+            handled = timeout(limit, running) => handled,
+        }
     };
     match handled {
         Ok(Ok(Ok(()))) => Handled::Well,

@@ -41,6 +41,8 @@ pub(super) struct Poller {
     /// Since when handlers may finish whose partition Kafka wants back.
     pub(super) drain_since: Instant,
     pub(super) rejoin_at: Option<Instant>,
+    /// No standing still at a limit before.
+    pub(super) stand_again: Instant,
     orders: Receiver<Order>,
     sources: copy::Sources,
     /// What one poll has brought.
@@ -77,6 +79,7 @@ impl Poller {
             assignment: Assignment::new(),
             sources: copy::Sources::new(),
             burst: Vec::with_capacity(BURST),
+            stand_again: Instant::now(),
             draining: false,
             drain_since: now,
             rejoin_at: None,
@@ -159,25 +162,6 @@ impl Poller {
             Order::Close => {}
         }
         Ok(())
-    }
-
-    fn apply_limits(&self) -> Result<(), Error> {
-        if self.draining {
-            return Ok(());
-        }
-        let change = self.control.change();
-        self.pause(&change.pause)?;
-        if change.resume.is_empty() {
-            return Ok(());
-        }
-        self.consumer.resume(&list_of(&change.resume)).map_err(failed("resuming"))
-    }
-
-    pub(super) fn pause(&self, partitions: &[TopicPartition]) -> Result<(), Error> {
-        if partitions.is_empty() {
-            return Ok(());
-        }
-        self.consumer.pause(&list_of(partitions)).map_err(failed("pausing"))
     }
 
     /// Passes on what the client says of itself, and looks whether a handler has run for too long: here, since this thread is the one

@@ -4,12 +4,12 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use leastlock_testkit::process::Child;
 
 use super::super::Way;
 use super::super::broker::OwnBroker;
 use super::super::child::{self, ChildOptions};
 use crate::options::OutboxOptions;
+use crate::slot::{Slot, later};
 
 const RELAYS: usize = 4;
 /// Short, so that it is over in many a stop.
@@ -41,13 +41,6 @@ impl fmt::Display for Faults {
     }
 }
 
-/// A relay, or the place of one.
-enum Slot {
-    Running(Child),
-    Stopped(Child, Instant),
-    Dead(Instant),
-}
-
 /// The relays and the broker.
 pub(super) struct Chaos<'a> {
     relay: ChildOptions,
@@ -74,14 +67,8 @@ impl<'a> Chaos<'a> {
     /// Does what is due. Blocks its thread while a server starts or ends.
     pub(super) fn step(&mut self) -> anyhow::Result<()> {
         let now = Instant::now();
-        for number in 0..self.slots.len() {
-            let due = match &self.slots[number] {
-                Slot::Running(_) => false,
-                Slot::Stopped(_, until) | Slot::Dead(until) => *until <= now,
-            };
-            if due {
-                self.revive(number)?;
-            }
+        for slot in self.slots.iter_mut().filter(|slot| slot.is_due(now)) {
+            slot.revive(|| self.relay.launch())?;
         }
         if now >= self.next_fault {
             let number = self.rng.usize(..self.slots.len());
@@ -101,7 +88,7 @@ impl<'a> Chaos<'a> {
         if self.broker_down.is_some() {
             self.broker_up()?;
         }
-        (0..self.slots.len()).try_for_each(|number| self.revive(number))
+        self.slots.iter_mut().try_for_each(|slot| slot.revive(|| self.relay.launch()))
     }
 
     /// Ends the relays in order.
@@ -115,38 +102,12 @@ impl<'a> Chaos<'a> {
     }
 
     fn harm(&mut self, number: usize) {
-        let (stops, until) = if self.rng.bool() {
-            (true, later(&mut self.rng, STOPPED_MS))
+        let slot = &mut self.slots[number];
+        if self.rng.bool() {
+            self.faults.stops += u64::from(slot.stop(later(&mut self.rng, STOPPED_MS)));
         } else {
-            (false, later(&mut self.rng, DEAD_MS))
-        };
-        let slot = &mut self.slots[number];
-        *slot = match std::mem::replace(slot, Slot::Dead(until)) {
-            Slot::Running(mut child) if stops => {
-                self.faults.stops += 1;
-                child.stop();
-                Slot::Stopped(child, until)
-            }
-            Slot::Running(mut child) | Slot::Stopped(mut child, _) => {
-                self.faults.kills += 1;
-                child.kill();
-                Slot::Dead(until)
-            }
-            Slot::Dead(until) => Slot::Dead(until),
-        };
-    }
-
-    fn revive(&mut self, number: usize) -> anyhow::Result<()> {
-        let slot = &mut self.slots[number];
-        *slot = match std::mem::replace(slot, Slot::Dead(Instant::now())) {
-            Slot::Running(child) => Slot::Running(child),
-            Slot::Stopped(mut child, _) => {
-                child.resume();
-                Slot::Running(child)
-            }
-            Slot::Dead(_) => Slot::Running(self.relay.launch()?),
-        };
-        Ok(())
+            self.faults.kills += u64::from(slot.kill(later(&mut self.rng, DEAD_MS)));
+        }
     }
 
     fn broker_fault(&mut self) -> anyhow::Result<()> {
@@ -167,8 +128,4 @@ impl<'a> Chaos<'a> {
         self.next_broker_fault = later(&mut self.rng, BROKER_PAUSE_MS);
         Ok(())
     }
-}
-
-fn later(rng: &mut Rng, pause_ms: std::ops::Range<u64>) -> Instant {
-    Instant::now() + Duration::from_millis(rng.u64(pause_ms))
 }
