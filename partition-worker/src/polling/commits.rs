@@ -37,8 +37,7 @@ impl Poller {
         let now = Instant::now();
         if self.consumer.context().commit_failed() {
             // Of several in flight it is not told which, so all is said again; what is too old by then is overtaken.
-            self.control.commit_again();
-            self.commits.due = self.commits.due.min(now + AGAIN_AFTER);
+            self.again_soon();
         }
         if now < self.commits.due {
             return;
@@ -59,7 +58,14 @@ impl Poller {
         }
         if let Err(error) = self.consumer.commit(&commit_list(&commits), mode) {
             tracing::warn!(%error, "offsets were not committed");
+            self.again_soon();
         }
+    }
+
+    /// Has everything committed again.
+    fn again_soon(&mut self) {
+        self.control.commit_again();
+        self.commits.due = self.commits.due.min(Instant::now() + AGAIN_AFTER);
     }
 
     /// A broker that takes no metadata of some size refuses the offset with it. So what is larger than all before is
@@ -84,7 +90,10 @@ impl Poller {
                         commit.cut(room);
                     }
                 }
-                Err(error) => return tracing::warn!(%error, "an offset was not committed"),
+                Err(error) => {
+                    tracing::warn!(%error, "an offset was not committed");
+                    return self.again_soon();
+                }
             }
         }
     }

@@ -1,17 +1,24 @@
 //! Owners that make the classic mistakes.
 
+#[cfg(feature = "postgres")]
 use leastlock_core::Statement;
+#[cfg(feature = "postgres")]
 use leastlock_partition_worker::TopicPartition;
+#[cfg(feature = "postgres")]
 use leastlock_partition_worker::parked::{Copied, ParkedSql, Queue};
+#[cfg(feature = "postgres")]
 use sqlx::Transaction;
 
 /// How a record follows its key.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) enum Follow {
     Real,
     /// Sees that the queue is there, and does not hold it.
+    #[cfg(feature = "postgres")]
     WithoutLock,
 }
 
+#[cfg(feature = "postgres")]
 pub(crate) async fn follow_without_lock<DB: ParkedSql>(
     tx: &mut Transaction<'_, DB>,
     group: &str,

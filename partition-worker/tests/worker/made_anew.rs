@@ -1,5 +1,6 @@
 //! A topic that is deleted and made anew, under a worker or between two.
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 use std::time::Duration;
 
 use leastlock_core::Statement;
