@@ -5,13 +5,18 @@
 //! that stood still for longer than its session has lost the partition without knowing, and then there are two. This
 //! crate makes that harmless: the ownership is also a number in the database, an *epoch*, and each transaction checks it.
 //!
+//! There are three ways for records to take effect: `Worker::run` with a [`Handler`] gives each a transaction of its own,
+//! `run_batches` with a [`BatchHandler`] one to many of them, and with `Effect::at_least_once` there is no database: a
+//! [`Process`] is called at least once for each record. What follows is said of the first two.
+//!
 //! # What it guarantees
 //! - **Exactly-once effect.** What a handler writes through its transaction takes effect exactly once for each record, through
 //!   crashes, rebalances, lost replies and workers that wake up late: the same transaction marks the record as finished, and it
 //!   cannot commit once another worker has *sealed* the partition.
 //! - **Order per key.** Records of one key take effect in the order of their offsets; many keys go on at once.
 //! - **No skipped record.** A failing handler is tried again, and its key waits for it; in the end the worker stops and says which
-//!   record it is. An offset that Kafka does not have any more stops the worker as well.
+//!   record it is, or does what it is [told](OnFailure): skips it, or copies it to another topic, alone or with what
+//!   follows it. An offset that Kafka does not have any more stops the worker as well.
 //! - **Polling never waits.** Handlers and seals run beside the thread that polls, so a slow one costs no rebalance.
 //!
 //! # What it does not promise
@@ -80,8 +85,9 @@
 //! 1. Kafka assigns partitions. Before any record is taken, each is [sealed](progress::Progress::seal): a new epoch is committed to
 //!    a *gate* row, at which handlers of earlier owners stop that start from now on; then it is raised in the *guard* row, which
 //!    waits for those that are still open. The seal answers what is finished.
-//! 2. Records go into [lanes] by their key. A handler's transaction begins with a [fence](progress::Progress::enter) that checks the
-//!    epoch, keeps the guard row shared, and inserts the record's offset as finished.
+//! 2. Records go into [lanes], by their key unless another [ordering] was chosen. A handler's transaction begins with a
+//!    [fence](progress::Progress::enter) that checks the epoch, keeps the guard row shared, and inserts the record's offset as
+//!    finished; a batch's with [one for all its records](progress::Progress::enter_all).
 //! 3. From time to time finished offsets are [folded](progress::Progress::fold) into one number.
 //! 4. A partition that is taken back is given up at once: open handlers finish or are fenced, and the next owner's seal is
 //!    what waits for them. Without a database they may finish first, what is finished is committed, and then it is given up.
@@ -103,6 +109,10 @@
 //! | `health` (feature `kafka`) | how a worker is, for a readiness probe |
 //! | `lag` (feature `kafka`) | how far it is behind |
 //! | `metrics` (feature `metrics`) | what workers measure |
+//! | [`on_failure`] | what becomes of a record that its handler has failed for good |
+//! | [`dead_letter`] | copies of records in another topic |
+//! | [`parked`] | keys that wait for an operator |
+//! | [`poison`] | records that kill the process |
 //! | [`partition`] | names of partitions, epochs, and ids of topics |
 //! | [`summary`] | what a worker did |
 //! | [`error`] | what can go wrong |
@@ -130,15 +140,19 @@ mod topic_id;
 pub mod worker;
 
 pub mod assignment;
+pub mod dead_letter;
 pub mod error;
 pub mod flow;
 pub mod handler;
 pub mod lanes;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+pub mod on_failure;
 pub mod ordering;
 pub mod own_transaction;
+pub mod parked;
 pub mod partition;
+pub mod poison;
 pub mod progress;
 pub mod record;
 pub mod runs;
@@ -155,13 +169,13 @@ pub use crate::handler::{BatchFailure, BatchHandler, Failure, Handler, Process};
 pub use crate::health::{Health, Probe};
 #[cfg(feature = "kafka")]
 pub use crate::lag::PartitionLag;
+pub use crate::on_failure::OnFailure;
 pub use crate::ordering::{NullKeys, Ordering};
 pub use crate::own_transaction::OwnTransaction;
+pub use crate::parked::Parked;
 pub use crate::partition::{Epoch, TopicId, TopicPartition};
 pub use crate::progress::{Progress, Timeouts};
 pub use crate::record::Record;
-#[cfg(feature = "kafka")]
-pub use crate::settings::OnFailure;
 pub use crate::sql::{MIGRATIONS, WorkerSql};
 #[cfg(feature = "kafka")]
 pub use crate::stall::OnStall;
