@@ -28,6 +28,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How often gauges are written.
 #[cfg(feature = "metrics")]
 const MEASURE: Duration = Duration::from_secs(1);
+/// How long it polls on once it has given its partitions back: the client tells the group in the background, and a static member
+/// that closes before does not tell it at all (KIP-345).
+const LEAVE_GRACE: Duration = Duration::from_secs(1);
 /// How long a worker that leaves waits for the group to take its partitions back, beyond the drain.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -60,6 +63,8 @@ pub(super) struct Poller {
 pub(super) struct Leaving {
     reason: Error,
     until: Instant,
+    /// Whether all partitions have been given back.
+    left: bool,
 }
 
 impl Poller {
@@ -175,8 +180,13 @@ impl Poller {
             }
             self.setup.probe.ends(news.ends);
         }
-        let left = self.assignment.phases().all(|(_, phase)| !phase.is_assigned());
-        if let Some(Leaving { reason, .. }) = self.leaving.take_if(|leaving| left || now >= leaving.until) {
+        if let Some(leaving) = self.leaving.as_mut() {
+            let left = self.assignment.phases().all(|(_, phase)| !phase.is_assigned());
+            if left && !std::mem::replace(&mut leaving.left, true) {
+                leaving.until = now + LEAVE_GRACE;
+            }
+        }
+        if let Some(Leaving { reason, .. }) = self.leaving.take_if(|leaving| now >= leaving.until) {
             return Err(reason);
         }
         if self.leaving.is_none() && now >= self.look_at {
@@ -188,6 +198,7 @@ impl Poller {
                 self.leaving = Some(Leaving {
                     reason,
                     until: now + self.setup.revoke_timeout.unwrap_or_default() + LEAVE_PATIENCE,
+                    left: false,
                 });
                 // Not by closing: a static member does not leave the group when it closes (KIP-345).
                 self.consumer.unsubscribe();
