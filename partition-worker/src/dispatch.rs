@@ -9,16 +9,17 @@ use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use crate::assignment::Batch;
+use crate::dead_letter::DeadLetters;
 use crate::error::Error;
 use crate::flow::{Change, Flow};
-use crate::handler::Failure;
 use crate::lanes::{LaneKey, Lanes};
 use crate::ordering::{NullKeys, Ordering};
+use crate::parked::Queue;
 use crate::partition::{Epoch, TopicPartition};
 use crate::polling::{Control, Order, Start};
 use crate::record::Record;
 use crate::runs::{Commit, Runs};
-use crate::settings::{OnFailure, Settings};
+use crate::settings::Settings;
 use crate::stall::Watch;
 use crate::summary::{PartitionSummary, Summary};
 use crate::tracker::CommitTracker;
@@ -26,22 +27,32 @@ use crate::tracker::CommitTracker;
 mod attempt;
 mod batches;
 mod database;
+mod failed;
 mod fold;
+mod give_up;
 mod lane;
+mod memory;
 mod oversight;
 mod processes;
 mod records;
+mod release;
 mod seal;
 mod start;
 mod state;
+mod suspect;
 mod topic;
 mod unit;
 
 pub(crate) use self::batches::Batches;
 pub(crate) use self::database::Database;
+use self::failed::Failed;
+pub(crate) use self::failed::Failures;
+use self::give_up::GivenUp;
 pub(crate) use self::processes::Processes;
 pub(crate) use self::records::Records;
+use self::release::Draining;
 pub(crate) use self::start::Origin;
+use self::suspect::Suspicion;
 pub(crate) use self::unit::Unit;
 use self::unit::{Disturbance, Outcome};
 
@@ -49,6 +60,7 @@ use self::unit::{Disturbance, Outcome};
 pub(crate) struct Dispatch<U> {
     this: Weak<Self>,
     unit: U,
+    dead_letters: DeadLetters,
     settings: Settings,
     runtime: Handle,
     /// How many tasks can run at the same time.
@@ -57,6 +69,8 @@ pub(crate) struct Dispatch<U> {
     state: Mutex<State>,
     watch: Mutex<Watch>,
     changed: Notify,
+    /// Handlers pass it together; one alone that may bring the process down.
+    alone: RwLock<()>,
     /// Ends every handler that still runs.
     stop: CancellationToken,
 }
@@ -87,6 +101,7 @@ struct Owned {
     finished: Runs,
     tenure: Arc<Tenure>,
     fold: fold::Progressed,
+    suspicion: Suspicion,
     /// The last watermark told to Kafka, and how many records were finished then.
     told: Option<(i64, u64)>,
     /// Whether it is about to be given back, so that nothing of it is started.
@@ -100,6 +115,7 @@ struct Tenure {
     cancel: CancellationToken,
     /// Handlers of a partition pass it together, a fold alone.
     turnstile: RwLock<()>,
+    failed: Failed,
 }
 
 /// A record on its way through a lane.
@@ -108,6 +124,10 @@ pub(crate) struct Job {
     lane: LaneKey,
     tenure: Arc<Tenure>,
     course: Course,
+    /// The deaths held against it, if a process may have died of it.
+    suspect: Option<u32>,
+    /// Partition and offset of its copy, once the broker has acknowledged it.
+    copied: Option<(i32, i64)>,
     /// Attempts that the handler failed.
     attempts: u32,
     /// Attempts that something else failed.
@@ -126,16 +146,20 @@ enum Course {
     Handle,
     /// The handler has failed for good, and this is done instead, until it has succeeded.
     GiveUp(Box<GivenUp>),
-}
-
-/// Why a record is given up, and what is done with it.
-struct GivenUp {
-    failure: Failure,
-    policy: OnFailure,
+    /// Its key is parked, and it follows.
+    Follow { queue: Queue, topic: Arc<str> },
+    /// It stands for the records of a released queue.
+    Drain(Box<Draining>),
 }
 
 impl<U: Unit> Dispatch<U> {
-    pub(crate) fn new(unit: U, concurrency: usize, settings: Settings, orders: Sender<Order>) -> Arc<Self> {
+    pub(crate) fn new(
+        unit: U,
+        dead_letters: DeadLetters,
+        concurrency: usize,
+        settings: Settings,
+        orders: Sender<Order>,
+    ) -> Arc<Self> {
         let room = if U::COMMIT_DECIDES { settings.commit_metadata } else { 0 };
         let state = Mutex::new(State::new(concurrency, &settings, room));
         let (changed, stop, runtime) = (Notify::new(), CancellationToken::new(), Handle::current());
@@ -143,6 +167,7 @@ impl<U: Unit> Dispatch<U> {
         let this = |this: &Weak<Self>| Self {
             this: this.clone(),
             unit,
+            dead_letters,
             settings,
             runtime,
             threads,
@@ -150,6 +175,7 @@ impl<U: Unit> Dispatch<U> {
             state,
             watch: Mutex::default(),
             changed,
+            alone: RwLock::default(),
             stop,
         };
         Arc::new_cyclic(this)
@@ -267,6 +293,7 @@ impl<U: Unit> Control for Dispatch<U> {
         state.sealing.remove(partition);
         state.flow.assigned(partition);
         state.summary(partition).taken_over += 1;
+        let suspicion = Suspicion::new(&start.failures);
         let owned = Owned {
             tracker: CommitTracker::new(start.epoch, start.offset),
             finished: start.finished,
@@ -274,7 +301,9 @@ impl<U: Unit> Control for Dispatch<U> {
                 epoch: start.epoch,
                 cancel: self.stop.child_token(),
                 turnstile: RwLock::default(),
+                failed: Failed::new(start.failures),
             }),
+            suspicion,
             fold: fold::Progressed::new(start.offset),
             told: None,
             leaving: false,
@@ -292,7 +321,8 @@ impl<U: Unit> Control for Dispatch<U> {
             if let Some(owned) = state.disown(partition) {
                 commits.push((partition.clone(), owned.tracker.commit(state.metadata_room)));
                 let summary = state.partitions.entry(partition.clone()).or_default();
-                *(if lost { &mut summary.lost } else { &mut summary.released }) += 1;
+                *(if lost { &mut summary.lost } else { &mut summary.given_back }) += 1;
+                self.note_end(partition.clone(), &owned);
                 // Without a database nothing but this keeps it from running beside the next owner's.
                 if lost || U::COMMIT_DECIDES {
                     owned.tenure.cancel.cancel();

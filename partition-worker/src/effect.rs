@@ -3,8 +3,8 @@
 use sqlx::Pool;
 
 use crate::error::Error;
+use crate::on_failure::OnFailure;
 use crate::progress::Timeouts;
-use crate::settings::OnFailure;
 use crate::sql::WorkerSql;
 
 /// Where the effect of a record goes, which decides what a worker can promise and what its handler looks like.
@@ -78,7 +78,11 @@ impl Mode for AtLeastOnce {}
 impl sealed::Mode for AtLeastOnce {
     fn check(&self, on_failure: &OnFailure) -> Result<(), Error> {
         match on_failure {
-            OnFailure::Stop | OnFailure::Skip => Ok(()),
+            OnFailure::Stop | OnFailure::Skip | OnFailure::DeadLetter(_) => Ok(()),
+            OnFailure::ParkKey(_) => {
+                let problem = "cannot park keys without a database, in which it is kept what is parked";
+                Err(Error::Setting { setting: "on_failure", problem })
+            }
         }
     }
 }

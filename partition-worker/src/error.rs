@@ -59,6 +59,36 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
+    /// The topic for failed records does not take this one: it is too large for it, or there is no such topic, or no right to write to
+    /// it. The record is neither finished nor skipped, and the worker has stopped.
+    #[cfg(feature = "kafka")]
+    #[error(
+        "the topic {topic} does not take the failed record of {partition} at offset {offset}; make the topic, or give it a \
+         max.message.bytes above that of {}, since a copy has more headers", .partition.topic()
+    )]
+    NotTaken {
+        /// The partition of the record.
+        partition: TopicPartition,
+        /// The offset of the record.
+        offset: i64,
+        /// The topic for failed records.
+        topic: String,
+        /// What the Kafka client said.
+        #[source]
+        source: Box<rdkafka::error::KafkaError>,
+    },
+    /// The tables of parked records could not be read or written.
+    #[error("{operation} failed; are the tables there (see MIGRATIONS)?")]
+    Parked {
+        /// What was being done.
+        operation: &'static str,
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// Who asks for something to be done with parked records has to say who and why: `actor` of 1 to 255 bytes, `reason` of 1 to 4,000.
+    #[error("actor must have 1 to 255 bytes and reason 1 to 4,000, since the audit keeps both")]
+    Unaccounted,
     /// A topic was deleted and made anew. What is known to be finished are records of the earlier one, so going on would skip
     /// records of this one silently. [`Progress::rebase`](crate::Progress::rebase) says, for each of its partitions, where to
     /// go on; a worker [without a database](crate::Effect::at_least_once) only has to be started again.
@@ -142,7 +172,7 @@ impl Error {
     pub fn is_retryable<DB: WorkerSql>(&self) -> bool {
         match self {
             Self::HandlerFailed { .. } => true,
-            Self::Database { source, .. } => classify::<DB>(source).is_retryable(),
+            Self::Database { source, .. } | Self::Parked { source, .. } => classify::<DB>(source).is_retryable(),
             #[cfg(feature = "kafka")]
             Self::Kafka { .. } | Self::Stalled { .. } => true,
             _ => false,

@@ -103,6 +103,10 @@
 //! | `health` (feature `kafka`) | how a worker is, for a readiness probe |
 //! | `lag` (feature `kafka`) | how far it is behind |
 //! | `metrics` (feature `metrics`) | what workers measure |
+//! | [`on_failure`] | what becomes of a record that its handler has failed for good |
+//! | [`dead_letter`] | copies of records in another topic |
+//! | [`parked`] | keys that wait for an operator |
+//! | [`poison`] | records that kill the process |
 //! | [`partition`] | names of partitions, epochs, and ids of topics |
 //! | [`summary`] | what a worker did |
 //! | [`error`] | what can go wrong |
@@ -130,15 +134,19 @@ mod topic_id;
 pub mod worker;
 
 pub mod assignment;
+pub mod dead_letter;
 pub mod error;
 pub mod flow;
 pub mod handler;
 pub mod lanes;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+pub mod on_failure;
 pub mod ordering;
 pub mod own_transaction;
+pub mod parked;
 pub mod partition;
+pub mod poison;
 pub mod progress;
 pub mod record;
 pub mod runs;
@@ -155,13 +163,13 @@ pub use crate::handler::{BatchFailure, BatchHandler, Failure, Handler, Process};
 pub use crate::health::{Health, Probe};
 #[cfg(feature = "kafka")]
 pub use crate::lag::PartitionLag;
+pub use crate::on_failure::OnFailure;
 pub use crate::ordering::{NullKeys, Ordering};
 pub use crate::own_transaction::OwnTransaction;
+pub use crate::parked::Parked;
 pub use crate::partition::{Epoch, TopicId, TopicPartition};
 pub use crate::progress::{Progress, Timeouts};
 pub use crate::record::Record;
-#[cfg(feature = "kafka")]
-pub use crate::settings::OnFailure;
 pub use crate::sql::{MIGRATIONS, WorkerSql};
 #[cfg(feature = "kafka")]
 pub use crate::stall::OnStall;

@@ -10,6 +10,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use tokio::sync::oneshot;
 
 use crate::assignment::Batch;
+use crate::dispatch::Failures;
 use crate::error::Error;
 use crate::flow::Change;
 use crate::health::Probe;
@@ -76,6 +77,7 @@ pub(crate) struct Start {
     pub(crate) epoch: Epoch,
     pub(crate) offset: i64,
     pub(crate) finished: Runs,
+    pub(crate) failures: Failures,
 }
 
 /// What the polling thread is made of.

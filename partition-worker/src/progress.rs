@@ -147,7 +147,7 @@ impl<DB: WorkerSql> Progress<DB> {
     }
 }
 
-async fn answered<T>(
+pub(crate) async fn answered<T>(
     within: Duration,
     request: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, sqlx::Error> {

@@ -9,19 +9,12 @@ use leastlock_core::{Backoff, Dialect, Engine};
 
 use crate::error::Error;
 use crate::flow::Limits;
+use crate::on_failure::{Cause, OnFailure};
 use crate::ordering::{NullKeys, Ordering};
 use crate::stall::OnStall;
 
-/// What happens when a handler has failed for good.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OnFailure {
-    /// The worker stops with [`Error::HandlerFailed`], which names the record. Nothing is skipped.
-    #[default]
-    Stop,
-    /// The record is finished without an effect, and its key goes on.
-    Skip,
-}
+/// Records that may come between two looks at the limits.
+const BURST: u64 = 128;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -34,6 +27,10 @@ pub(crate) struct Settings {
     pub(crate) handler_timeout: Duration,
     pub(crate) backoff: Backoff,
     pub(crate) on_failure: OnFailure,
+    pub(crate) on_permanent: Option<OnFailure>,
+    pub(crate) on_poison: Option<OnFailure>,
+    /// Zero: never.
+    pub(crate) poison_after: u32,
     pub(crate) drain_timeout: Duration,
     pub(crate) commit_every: Duration,
     pub(crate) fold_every: Duration,
@@ -58,6 +55,9 @@ impl Default for Settings {
             handler_timeout: Duration::from_mins(5),
             backoff: Backoff::new(Duration::from_millis(50), Duration::from_secs(5)),
             on_failure: OnFailure::Stop,
+            on_permanent: None,
+            on_poison: None,
+            poison_after: 5,
             drain_timeout: Duration::from_secs(20),
             commit_every: Duration::from_secs(5),
             fold_every: Duration::from_secs(2),
@@ -82,6 +82,45 @@ impl Settings {
             // One connection to fold with, one to seal with.
             _ => connections.saturating_sub(2).clamp(1, 16),
         })
+    }
+
+    /// As many records of a partition as a worker with these settings holds: they are looked at every so often.
+    pub(crate) fn held(&self, concurrency: usize) -> u64 {
+        (self.limits(concurrency).records_per_partition as u64).saturating_add(BURST)
+    }
+
+    /// What is done with a record that failed for good.
+    pub(crate) fn policy(&self, cause: Cause) -> &OnFailure {
+        let special = match cause {
+            Cause::Permanent => self.on_permanent.as_ref(),
+            Cause::Poison => self.on_poison.as_ref(),
+            _ => None,
+        };
+        special.unwrap_or(&self.on_failure)
+    }
+
+    /// Of how many deaths a record is not tried again.
+    pub(crate) const fn poison_after(&self) -> Option<u32> {
+        if self.poison_after == 0 { None } else { Some(self.poison_after) }
+    }
+
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &OnFailure> {
+        [Some(&self.on_failure), self.on_permanent.as_ref(), self.on_poison.as_ref()].into_iter().flatten()
+    }
+
+    /// A topic for failed records that is consumed as well would bring each of them back for ever.
+    pub(crate) fn check_topics(&self, consumed: &[String]) -> Result<(), Error> {
+        for topic in self.policies().filter_map(OnFailure::topic) {
+            let problem = match topic {
+                "" => "names no topic",
+                topic if consumed.iter().any(|consumed| consumed == topic) => {
+                    "names a topic that the worker consumes, so a failed record would come back for ever"
+                }
+                _ => continue,
+            };
+            return Err(Error::Setting { setting: "on_failure", problem });
+        }
+        Ok(())
     }
 
     /// How many batches run at a time on this pool: few, so that they are large.
@@ -117,6 +156,7 @@ impl Settings {
             "must be from 1 to 1024",
         )?;
         range(self.max_attempts >= 1, "max_attempts", "must be at least 1")?;
+        range(self.poison_after == 0 || self.poison_after >= 3, "poison_after", "must be 0 (never) or at least 3")?;
         range(!self.handler_timeout.is_zero(), "handler_timeout", "must not be zero")?;
         let Limits { records_per_partition, records, bytes, finished_ahead } = self.limits.unwrap_or_default();
         let all = [records_per_partition, records, bytes, finished_ahead];
@@ -207,5 +247,26 @@ mod tests {
         assert!(Settings::default().check().is_ok());
         assert!(Settings { concurrency: Some(0), ..Settings::default() }.check().is_err());
         assert!(Settings { max_attempts: 0, ..Settings::default() }.check().is_err());
+        assert!(Settings { poison_after: 2, ..Settings::default() }.check().is_err());
+        assert!(Settings { poison_after: 0, ..Settings::default() }.check().is_ok());
+    }
+
+    #[test]
+    fn a_topic_for_failed_records_is_not_one_of_the_consumed() {
+        let consumed = ["moves".to_owned(), "moves-dead".to_owned()];
+        let settings = |on_poison| Settings { on_poison: Some(on_poison), ..Settings::default() };
+        assert!(settings(OnFailure::dead_letter("moves-dead")).check_topics(&consumed).is_err());
+        assert!(settings(OnFailure::park_key("moves")).check_topics(&consumed).is_err());
+        assert!(settings(OnFailure::park_key("")).check_topics(&consumed).is_err());
+        assert!(settings(OnFailure::park_key("moves-parked")).check_topics(&consumed).is_ok());
+        assert!(settings(OnFailure::Skip).check_topics(&consumed).is_ok());
+    }
+
+    #[test]
+    fn each_cause_has_its_policy() {
+        let settings = Settings { on_permanent: Some(OnFailure::Skip), ..Settings::default() };
+        assert_eq!(settings.policy(Cause::Permanent), &OnFailure::Skip);
+        assert_eq!(settings.policy(Cause::Exhausted), &OnFailure::Stop);
+        assert_eq!(settings.policy(Cause::Poison), &OnFailure::Stop);
     }
 }

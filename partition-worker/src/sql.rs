@@ -2,35 +2,46 @@
 
 use std::time::Duration;
 
-use leastlock_core::{Dialect, Migration, Migrations, Statement};
+use leastlock_core::{Migration, Migrations, Statement};
 use sqlx::{Pool, Transaction};
 
 use crate::own_transaction::OwnTransaction;
+use crate::parked::ParkedSql;
+use crate::poison::PoisonSql;
 
 #[cfg(feature = "mysql")]
 mod mysql;
 
 /// The tables of this crate: `leastlock_partition`, `leastlock_partition_gate`, `leastlock_partition_done`,
-/// `leastlock_partition_audit`.
+/// `leastlock_partition_audit`, and those of failed records: `leastlock_partition_parked`, `leastlock_partition_parked_record`,
+/// `leastlock_partition_parked_audit`, `leastlock_partition_tenure`, `leastlock_partition_suspect`.
 pub const MIGRATIONS: Migrations = Migrations {
     table: "leastlock_partition_worker_migrations",
     postgres: &[
         Migration { version: 1, name: "partition", sql: include_str!("../migrations/postgres/0001_partition.sql") },
         Migration { version: 2, name: "topic id", sql: include_str!("../migrations/postgres/0002_topic_id.sql") },
+        Migration { version: 3, name: "parked", sql: include_str!("../migrations/postgres/0003_parked.sql") },
+        Migration { version: 4, name: "suspect", sql: include_str!("../migrations/postgres/0004_suspect.sql") },
     ],
     sqlite: &[
         Migration { version: 1, name: "partition", sql: include_str!("../migrations/sqlite/0001_partition.sql") },
         Migration { version: 2, name: "topic id", sql: include_str!("../migrations/sqlite/0002_topic_id.sql") },
+        Migration { version: 3, name: "parked", sql: include_str!("../migrations/sqlite/0003_parked.sql") },
+        Migration { version: 4, name: "suspect", sql: include_str!("../migrations/sqlite/0004_suspect.sql") },
     ],
-    mysql: &[Migration { version: 1, name: "partition", sql: include_str!("../migrations/mysql/0001_partition.sql") }],
+    mysql: &[
+        Migration { version: 1, name: "partition", sql: include_str!("../migrations/mysql/0001_partition.sql") },
+        Migration { version: 3, name: "parked", sql: include_str!("../migrations/mysql/0003_parked.sql") },
+        Migration { version: 4, name: "suspect", sql: include_str!("../migrations/mysql/0004_suspect.sql") },
+    ],
 };
 
-/// The statements of this crate in an engine's words. Sealed, as [`Dialect`] is.
+/// The statements of this crate in an engine's words. Sealed, as [`Dialect`](leastlock_core::Dialect) is.
 ///
 /// # Contract
 /// Every statement takes group, topic and partition as its first parameters; what follows stands beside each constant. The
 /// files in `sql/` say which locks they take.
-pub trait WorkerSql: Dialect {
+pub trait WorkerSql: ParkedSql + PoisonSql {
     /// Time-out in ms alone → the backend's id. `None`: the engine bounds its one lock by the connection's own time-out.
     const SEAL_BOUND: Option<&'static str>;
     /// → offsets.
@@ -44,6 +55,8 @@ pub trait WorkerSql: Dialect {
     const FENCE_ENTER: &'static str;
     /// epoch, offset → is the epoch the newest, is the record finished.
     const FENCE_WHY: &'static str;
+    /// epoch, idle time-out in ms → one row if the epoch is the newest.
+    const FENCE_HOLD: &'static str;
     /// epoch, offsets as `1,2,3`, idle time-out in ms → as many rows changed as offsets if the handler may go on. A finished
     /// record is no row, or an error of the class `UniqueViolation`.
     const FENCE_BATCH: &'static str;
@@ -140,7 +153,7 @@ pub struct Found {
 
 impl Found {
     #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
-    fn read<DB: Dialect>(row: &leastlock_core::Row<DB>) -> Result<Self, sqlx::Error> {
+    fn read<DB: leastlock_core::Dialect>(row: &leastlock_core::Row<DB>) -> Result<Self, sqlx::Error> {
         Ok(Self { next_offset: row.optional_int(0)?, topic_id: row.optional_text(1)? })
     }
 }
@@ -195,6 +208,7 @@ impl WorkerSql for sqlx::Postgres {
     const SEAL_ANCHOR: &'static str = include_str!("../sql/postgres/seal_anchor.sql");
     const FENCE_ENTER: &'static str = include_str!("../sql/postgres/fence_enter.sql");
     const FENCE_WHY: &'static str = include_str!("../sql/postgres/fence_why.sql");
+    const FENCE_HOLD: &'static str = include_str!("../sql/postgres/fence_hold.sql");
     const FENCE_BATCH: &'static str = include_str!("../sql/postgres/fence_batch.sql");
     const FENCE_FINISHED: &'static str = include_str!("../sql/postgres/fence_finished.sql");
     const FOLD_BOUND: Option<&'static str> = None;
@@ -225,6 +239,7 @@ impl WorkerSql for sqlx::Sqlite {
     const SEAL_ANCHOR: &'static str = include_str!("../sql/sqlite/seal_anchor.sql");
     const FENCE_ENTER: &'static str = include_str!("../sql/sqlite/fence_enter.sql");
     const FENCE_WHY: &'static str = include_str!("../sql/sqlite/fence_why.sql");
+    const FENCE_HOLD: &'static str = include_str!("../sql/sqlite/fence_hold.sql");
     const FENCE_BATCH: &'static str = include_str!("../sql/sqlite/fence_batch.sql");
     const FENCE_FINISHED: &'static str = include_str!("../sql/sqlite/fence_finished.sql");
     const FOLD_BOUND: Option<&'static str> = None;

@@ -38,21 +38,24 @@ pub struct PartitionSummary {
     pub already_done: u64,
     /// Records that were finished without an effect, since their handler had failed for good.
     pub skipped: u64,
+    /// Records that were finished once the broker had acknowledged a copy in the dead-letter topic.
+    pub dead_lettered: u64,
+    /// Records that were finished once the broker had acknowledged a copy in the parking topic: those that failed, and those that
+    /// followed one of their key.
+    pub parked: u64,
+    /// Records of released keys whose effect it committed.
+    pub released: u64,
     /// Finished offsets above the watermark for which the last commit's metadata had no room (without a database only). After
     /// a crash they would have been processed again.
     pub left_out: u64,
     /// Attempts that ended in a handler's failure.
     pub failures: u64,
-    /// Records that went to the dead-letter topic.
-    pub dead_lettered: u64,
-    /// Records that went to the parking topic, since their key is parked.
-    pub parked: u64,
     /// Attempts that were cancelled: the partition was lost, or the shutdown's drain was over.
     pub cancelled: u64,
     /// How often the partition was taken over by this worker.
     pub taken_over: u32,
     /// How often it was given back in order.
-    pub released: u32,
+    pub given_back: u32,
     /// How often it was lost.
     pub lost: u32,
     /// How often another worker had sealed it while Kafka still left it to this one.

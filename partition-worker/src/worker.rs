@@ -9,11 +9,14 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::dead_letter::DeadLetters;
 use crate::dispatch::{Batches, Database, Dispatch, Origin, Processes, Records, Unit};
 use crate::effect::{AtLeastOnce, InDatabase, Mode};
 use crate::error::Error;
 use crate::handler::{BatchHandler, Handler, Process};
 use crate::health::{Probe, Source, Stage};
+use crate::parked::Parking;
+use crate::poison::Suspects;
 use crate::polling::{self, Control, Order, Setup};
 use crate::progress::Progress;
 use crate::settings::{Reset, Settings};
@@ -28,6 +31,10 @@ pub use self::builder::Builder;
 const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
 /// How long the last fold may take. It is housekeeping: what it leaves is folded by the next owner.
 const FOLD_PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may take to note that nothing has died.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is looked for keys that operators have released, where any are parked.
+const RELEASES_EVERY: Duration = Duration::from_millis(500);
 /// How long leaving the group may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -68,8 +75,8 @@ impl<DB: WorkerSql> Worker<InDatabase<DB>> {
     /// drain time-out, cancels those that do not, commits what is finished, and leaves the group. Records that waited are
     /// delivered again to whoever owns their partition next.
     ///
-    /// Beyond the drain time-out it takes 40 s at the most, whatever database and broker do: 5 s for cancelled handlers to end,
-    /// 5 s for the last fold, 30 s to leave the group.
+    /// Beyond the drain time-out it takes 45 s at the most, whatever database and broker do: 5 s for cancelled handlers to end,
+    /// 5 s for the last fold, 5 s to note the end, 30 s to leave the group.
     ///
     /// # Errors
     /// [`Error::HandlerFailed`] if a handler has failed for good; the other variants if the database or Kafka answer in a way
@@ -109,6 +116,9 @@ impl<DB: WorkerSql> Worker<InDatabase<DB>> {
             origin: self.origin(),
             backoff: self.settings.backoff,
             handler_timeout: self.settings.handler_timeout,
+            parking: Parking::new(self.mode.pool.clone(), self.group.as_str()),
+            suspects: Suspects::new(self.mode.pool.clone(), self.group.as_str()),
+            held: self.settings.held(self.settings.concurrency(&self.mode.pool)),
         }
     }
 }
@@ -144,7 +154,7 @@ impl<M: Mode> Worker<M> {
     ) -> Result<Summary, Error> {
         let (orders, receiver) = mpsc::channel();
         let Settings { drain_timeout, fold_every, commit_every, rejoin_after, .. } = self.settings;
-        let probe = self.probe;
+        let (probe, kafka) = (self.probe, self.kafka.clone());
         let setup = Setup {
             kafka: self.kafka,
             topics: self.topics,
@@ -153,7 +163,8 @@ impl<M: Mode> Worker<M> {
             revoke_timeout: U::COMMIT_DECIDES.then_some(self.settings.revoke_timeout),
             probe: probe.clone(),
         };
-        let dispatch = Dispatch::new(unit, concurrency, self.settings, orders.clone());
+        let dead_letters = DeadLetters::new(kafka, self.group);
+        let dispatch = Dispatch::new(unit, dead_letters, concurrency, self.settings, orders.clone());
         let source: Arc<dyn Source> = Arc::clone(&dispatch) as _;
         probe.watch(Arc::downgrade(&source));
         let _probed = EndOnDrop(&probe);
@@ -162,6 +173,8 @@ impl<M: Mode> Worker<M> {
 
         let mut fold = interval(fold_every);
         fold.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut releases = interval(RELEASES_EVERY);
+        releases.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut looks = pin!(dispatch.look_at_topics());
         let early = loop {
             tokio::select! {
@@ -170,6 +183,7 @@ impl<M: Mode> Worker<M> {
                 end = &mut ended => break Some(end),
                 () = &mut looks => {}
                 _ = fold.tick() => dispatch.start_folds(),
+                _ = releases.tick() => dispatch.look_for_releases(),
             }
         };
 
@@ -189,6 +203,11 @@ impl<M: Mode> Worker<M> {
         }
         if timeout(FOLD_PATIENCE, dispatch.fold_all()).await.is_err() {
             tracing::warn!("the last fold takes long; the next owner folds what it leaves");
+        }
+        if timeout(END_PATIENCE, dispatch.end_all()).await.is_err() {
+            tracing::warn!(
+                "noting the end takes long; the next owner will be careful with the records that come first"
+            );
         }
         let _ = orders.send(Order::Close);
         let end = match early {

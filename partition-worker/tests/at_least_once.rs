@@ -1,6 +1,8 @@
 //! A worker without a database: on the mock cluster and on the real broker.
 #![cfg(feature = "kafka")]
 
+#[path = "at_least_once/failures.rs"]
+mod failures;
 #[path = "at_least_once/rig.rs"]
 mod rig;
 #[path = "at_least_once/suite.rs"]
@@ -15,18 +17,18 @@ fn killed_worker() {
 }
 
 macro_rules! on {
-    ($broker:ident: $($case:ident),+ $(,)?) => {
+    ($broker:ident, $suite:ident: $($case:ident),+ $(,)?) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $case() {
-                super::suite::$case(super::Broker::$broker()).await;
+                super::$suite::$case(super::Broker::$broker()).await;
             }
         )+
     };
 }
 
 mod mock {
-    on!(mock:
+    on!(mock, suite:
         every_record_is_processed_once_in_the_order_of_its_key,
         p5_what_was_finished_out_of_order_is_not_processed_again_after_a_crash,
         p5_double_a_commit_without_metadata_processes_it_again,
@@ -41,10 +43,16 @@ mod mock {
         double_records_of_a_key_wait_for_each_other,
         records_without_a_key_are_in_order_or_not_as_it_is_set,
     );
+    on!(mock, failures:
+        a_dead_letter_leaves_its_key_and_names_its_origin,
+        a_dead_letter_is_not_committed_before_its_copy_is_acknowledged,
+        a_key_cannot_be_parked,
+        a_retry_ends_with_the_ownership,
+    );
 }
 
 mod kafka {
-    on!(real:
+    on!(real, suite:
         every_record_is_processed_once_in_the_order_of_its_key,
         p5_what_was_finished_out_of_order_is_not_processed_again_after_a_crash,
         p5_double_a_commit_without_metadata_processes_it_again,
@@ -60,5 +68,9 @@ mod kafka {
         double_records_of_a_key_wait_for_each_other,
         records_without_a_key_are_in_order_or_not_as_it_is_set,
         metadata_that_the_broker_refuses_is_cut_and_the_offset_committed,
+    );
+    on!(real, failures:
+        a_dead_letter_leaves_its_key_and_names_its_origin,
+        a_retry_ends_with_the_ownership,
     );
 }

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::attempt::{self, Handled};
 use super::database::{Begun, Database};
+use super::memory::{Memory, Parted};
 use super::{Disturbance, Job, Outcome, Tenure, Unit};
 use crate::error::Error;
 use crate::handler::{BatchFailure, BatchHandler};
@@ -76,6 +77,30 @@ impl<DB: WorkerSql, H: BatchHandler<DB>> Unit for Batches<DB, H> {
         self.database.give_up(job).await
     }
 
+    /// Released records come one by one, as batches of one.
+    async fn handle_parted(&self, job: &mut Job, parted: &Parted<'_>) -> Outcome {
+        let tenure = Arc::clone(&job.tenure);
+        let mut begun = match self.database.let_out(&tenure, job.record.source(), parted).await {
+            Ok(Some(begun)) => begun,
+            Ok(None) => return Outcome::Done,
+            Err(outcome) => return outcome,
+        };
+        let (entered, limit) = (Instant::now(), self.database.handler_timeout);
+        let handling = async {
+            let handled = self.handler.handle(std::slice::from_ref(parted.record), &mut begun.tx).await;
+            handled.map_err(|failed| failed.failure)
+        };
+        match attempt::call(&tenure, limit, handling).await {
+            Handled::Well => self.database.commit(begun, entered.elapsed(), std::slice::from_mut(job)).await,
+            Handled::Failed(failure) => self.database.judge(failure, entered.elapsed()),
+            Handled::Cancelled => Outcome::Cancelled,
+        }
+    }
+
+    fn memory(&self) -> &impl Memory {
+        &self.database
+    }
+
     async fn put_by(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64) -> Result<Fold, sqlx::Error> {
         self.database.progress.fold(partition, epoch, watermark).await
     }
@@ -94,8 +119,13 @@ impl<DB: WorkerSql, H: BatchHandler<DB>> Batches<DB, H> {
             let Some(partition) = open(hand).next().map(|job| job.record.source().clone()) else { return Ok(None) };
             let entering = async {
                 let mut begun = database.begin(tenure).await?;
-                let is_in = database.progress.enter_all(&mut begun.tx, &partition, epoch, &offsets).await?;
-                Ok(is_in.then_some(begun))
+                if !database.progress.enter_all(&mut begun.tx, &partition, epoch, &offsets).await? {
+                    return Ok(None);
+                }
+                for job in hand.iter().filter(|job| job.suspect.is_some()) {
+                    database.suspects.cleared(&mut begun.tx, &partition, job.record.offset()).await?;
+                }
+                Ok(Some(begun))
             };
             if let Some(begun) = database.while_owned(tenure, entering).await? {
                 return Ok(Some(begun));

@@ -3,18 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::Transaction;
 use sqlx::error::DatabaseError;
 use tokio::sync::RwLockReadGuard;
 
 use leastlock_core::{Backoff, ErrorClass, classify};
 
-use super::{Disturbance, Job, Origin, Outcome, Tenure};
+use super::failed::{MAX_PARKED, NotStarted};
+use super::memory::{Memory, Parted};
+use super::{Course, Disturbance, Failures, GivenUp, Job, Origin, Outcome, Tenure};
 use crate::error::Error;
 use crate::handler::Failure;
+use crate::on_failure::{Cause, OnFailure};
 use crate::own_transaction::OwnTransaction;
-use crate::partition::TopicPartition;
+use crate::parked::{Copied, Due, Park, Parking, Queue, Released};
+use crate::partition::{Epoch, TopicPartition};
+use crate::poison::Suspects;
 use crate::polling::Start;
-use crate::progress::{Entry, Progress, Seal, Sealed};
+use crate::progress::{Entry, Progress, Seal, Sealed, answered};
 use crate::runs::Runs;
 use crate::sql::WorkerSql;
 
@@ -24,6 +30,10 @@ pub(crate) struct Database<DB: WorkerSql> {
     pub(crate) origin: Origin,
     pub(crate) backoff: Backoff,
     pub(crate) handler_timeout: Duration,
+    pub(crate) parking: Parking<DB>,
+    pub(crate) suspects: Suspects<DB>,
+    /// As many records as an owner can have been handling when it died.
+    pub(crate) held: u64,
 }
 
 /// A transaction that a fence is to let in; no fold runs beside it.
@@ -74,23 +84,119 @@ impl<DB: WorkerSql> Database<DB> {
         if let Some(offset) = next_offset {
             self.origin.reaches(partition, offset).await?;
             tracing::debug!(%partition, %epoch, offset, runs = finished.runs(), "sealed");
-            return Ok(Some(Start { epoch, offset, finished }));
+            let failures = self.failures(partition, epoch).await.map_err(failed("reading the failed records"))?;
+            return Ok(Some(Start { epoch, offset, finished, failures }));
         }
         let offset = self.origin.find(partition).await.offset;
         let anchored = self.progress.anchor(partition, epoch, offset).await.map_err(failed("anchoring"))?;
         tracing::debug!(%partition, %epoch, offset, anchored, "sealed for the first time");
-        Ok(anchored.then_some(Start { epoch, offset, finished }))
+        if !anchored {
+            return Ok(None);
+        }
+        let failures = self.failures(partition, epoch).await.map_err(failed("reading the failed records"))?;
+        Ok(Some(Start { epoch, offset, finished, failures }))
     }
 
-    /// Finishes a record without its handler: the fence alone.
+    /// What there is of failed records for the owner of this epoch.
+    async fn failures(&self, partition: &TopicPartition, epoch: Epoch) -> Result<Failures, sqlx::Error> {
+        let within = self.progress.timeouts().request;
+        let limit = u32::try_from(MAX_PARKED).unwrap_or(u32::MAX);
+        let parked = answered(within, self.parking.queues(partition, limit)).await?;
+        let suspects = answered(within, self.suspects.begin(partition, epoch, self.held)).await?;
+        Ok(Failures { parked, begun: self.begun(partition, epoch, suspects.suspects), suspects })
+    }
+
+    /// If the partition is taken away before anything of it has started, that is an orderly end too.
+    fn begun(&self, partition: &TopicPartition, epoch: Epoch, left: u64) -> NotStarted {
+        let (suspects, partition, within) =
+            (self.suspects.clone(), partition.clone(), self.progress.timeouts().request);
+        NotStarted::new(async move {
+            if let Err(error) = answered(within, suspects.end(&partition, epoch, left)).await {
+                tracing::debug!(%partition, %error, "it could not be noted that nothing of the partition was started");
+            }
+        })
+    }
+
+    /// Finishes a record without its handler: what the policy leaves to do in the database, and the fence.
     pub(super) async fn give_up(&self, job: &mut Job) -> Outcome {
         let tenure = Arc::clone(&job.tenure);
-        let begun = match self.let_in(&tenure, job).await {
+        let mut begun = match self.let_in(&tenure, job).await {
             Ok(Some(begun)) => begun,
             Ok(None) => return Outcome::Done,
             Err(outcome) => return outcome,
         };
-        self.commit(begun, Duration::ZERO, std::slice::from_mut(job)).await
+        match self.while_owned(&tenure, self.note_given_up(&mut begun.tx, job)).await {
+            Ok(true) => self.commit(begun, Duration::ZERO, std::slice::from_mut(job)).await,
+            Ok(false) => Outcome::NotParked,
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// `false`: the record was to follow a key that is not parked any more.
+    async fn note_given_up(&self, tx: &mut Transaction<'_, DB>, job: &Job) -> Result<bool, sqlx::Error> {
+        let partition = job.record.source();
+        let copy = job.copied.map(|(parking_partition, parking_offset)| Copied {
+            offset: job.record.offset(),
+            parking_partition,
+            parking_offset,
+            attempts: job.attempts,
+        });
+        match (&job.course, copy) {
+            (Course::Follow { queue, .. }, Some(copy))
+                if !self.parking.follow(tx, partition, *queue, &copy).await? =>
+            {
+                return Ok(false);
+            }
+            (Course::GiveUp(given), Some(copy)) => {
+                if let OnFailure::ParkKey(topic) = &given.policy {
+                    let ((queue, blocks), key) = (GivenUp::queue(job), job.record.key());
+                    let (cause, reason) = (given.cause, given.reason.as_str());
+                    let park = Park { queue, key, blocks, parking_topic: topic, cause, reason };
+                    self.parking.park(tx, partition, &park, &copy).await?;
+                }
+            }
+            _ => {}
+        }
+        if job.suspect.is_some() {
+            self.suspects.cleared(tx, partition, job.record.offset()).await?;
+        }
+        Ok(true)
+    }
+
+    /// Begins the transaction of a record that leaves a released queue; `None`: it has left.
+    pub(super) async fn let_out<'a>(
+        &self,
+        tenure: &'a Tenure,
+        partition: &TopicPartition,
+        parted: &Parted<'_>,
+    ) -> Result<Option<Begun<'a, DB>>, Outcome> {
+        let leaving = async {
+            let mut begun = self.begin(tenure).await?;
+            if !self.progress.hold(&mut begun.tx, partition, tenure.epoch).await? {
+                return Ok((begun, None));
+            }
+            let due = self.parking.take(&mut begun.tx, partition, parted.queue, parted.offset).await?;
+            if parted.suspect {
+                self.suspects.cleared(&mut begun.tx, partition, parted.offset).await?;
+            }
+            Ok((begun, Some(due)))
+        };
+        match self.while_owned(tenure, leaving).await? {
+            (begun, Some(Due::Now)) => Ok(Some(begun)),
+            (_, Some(Due::Gone)) => Ok(None),
+            (_, Some(Due::NotReleased)) => Err(Outcome::Cancelled),
+            (_, None) => Err(Outcome::Fenced),
+        }
+    }
+
+    /// Begins a transaction of the owner's about its partition.
+    async fn hold<'a>(&self, tenure: &'a Tenure, partition: &TopicPartition) -> Result<Begun<'a, DB>, Outcome> {
+        let holding = async {
+            let mut begun = self.begin(tenure).await?;
+            let is_owner = self.progress.hold(&mut begun.tx, partition, tenure.epoch).await?;
+            Ok(is_owner.then_some(begun))
+        };
+        self.while_owned(tenure, holding).await?.ok_or(Outcome::Fenced)
     }
 
     /// Begins the transaction of one record's handler, and has the fence let it in; `None`: the record is finished.
@@ -99,6 +205,9 @@ impl<DB: WorkerSql> Database<DB> {
             let mut begun = self.begin(tenure).await?;
             let (partition, offset) = (job.record.source(), job.record.offset());
             let entry = self.progress.enter(&mut begun.tx, partition, tenure.epoch, offset).await?;
+            if job.suspect.is_some() && matches!(job.course, Course::Handle) {
+                self.suspects.cleared(&mut begun.tx, partition, offset).await?;
+            }
             Ok((begun, entry))
         };
         let (begun, entry) = self.while_owned(tenure, entering).await?;
@@ -159,6 +268,64 @@ impl<DB: WorkerSql> Database<DB> {
             ErrorClass::StatementTimeout => true,
             ErrorClass::ConnectionLost => is_ended_for_its_time(error) || held >= self.progress.timeouts().idle,
             _ => false,
+        }
+    }
+}
+
+impl<DB: WorkerSql> Memory for Database<DB> {
+    async fn released(&self, partition: &TopicPartition) -> Result<Vec<Released>, Outcome> {
+        let within = self.progress.timeouts().request;
+        answered(within, self.parking.released(partition)).await.map_err(failed_or_disturbed::<DB>)
+    }
+
+    async fn first(&self, job: &Job, queue: Queue, limit: u32) -> Result<Vec<Copied>, Outcome> {
+        let first = self.parking.next(job.record.source(), queue, -1, limit);
+        self.while_owned(&job.tenure, answered(self.progress.timeouts().request, first)).await
+    }
+
+    async fn open(&self, job: &Job, queue: Queue) -> Result<bool, Outcome> {
+        let partition = job.record.source();
+        let mut begun = self.hold(&job.tenure, partition).await?;
+        let open = self.parking.open(&mut begun.tx, partition, queue);
+        let is_free = self.while_owned(&job.tenure, answered(self.progress.timeouts().request, open)).await?;
+        self.progress.commit(begun.tx).await.map_err(failed_or_disturbed::<DB>)?;
+        Ok(is_free)
+    }
+
+    async fn park_again(&self, job: &Job, queue: Queue, offset: i64, cause: Cause, reason: &str) -> Outcome {
+        let partition = job.record.source();
+        let mut begun = match self.hold(&job.tenure, partition).await {
+            Ok(begun) => begun,
+            Err(outcome) => return outcome,
+        };
+        let again = self.parking.park_again(&mut begun.tx, partition, queue, (offset, job.attempts), (cause, reason));
+        let parked = self.while_owned(&job.tenure, answered(self.progress.timeouts().request, again)).await;
+        match parked {
+            Ok(()) => self.progress.commit(begun.tx).await.map_or_else(failed_or_disturbed::<DB>, |()| Outcome::Done),
+            Err(outcome) => outcome,
+        }
+    }
+
+    async fn start(&self, partition: &TopicPartition, epoch: Epoch, offset: i64) -> Result<(), Outcome> {
+        let started = answered(self.progress.timeouts().request, self.suspects.start(partition, epoch, offset)).await;
+        match started {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Outcome::Fenced),
+            Err(error) => Err(failed_or_disturbed::<DB>(error)),
+        }
+    }
+
+    async fn alive(&self, partition: &TopicPartition, epoch: Epoch, offset: i64) {
+        let alive = self.suspects.alive(partition, epoch, offset);
+        if let Err(error) = answered(self.progress.timeouts().request, alive).await {
+            tracing::warn!(%partition, offset, %error, "it could not be noted that the process has survived a record");
+        }
+    }
+
+    async fn end(&self, partition: &TopicPartition, epoch: Epoch, suspects: u64) {
+        let end = self.suspects.end(partition, epoch, suspects);
+        if let Err(error) = answered(self.progress.timeouts().request, end).await {
+            tracing::warn!(%partition, %error, "it could not be noted that the partition was given up in an orderly way");
         }
     }
 }

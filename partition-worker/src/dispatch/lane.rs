@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::give_up::cause_of;
 use super::{Course, Dispatch, GivenUp, Job, Outcome, State, Unit};
 use crate::error::Error;
 use crate::handler::Failure;
 use crate::lanes::LaneKey;
+use crate::on_failure::OnFailure;
 use crate::polling::Order;
-use crate::settings::OnFailure;
-use crate::summary::PartitionSummary;
 
 impl<U: Unit> Dispatch<U> {
     /// Starts tasks for the hands that the lanes let out: at first as many as there are threads to run them. Each that has to
@@ -45,7 +45,7 @@ impl<U: Unit> Dispatch<U> {
 
     /// An attempt counts as busy until it has to wait for the first time; answers whether it had to.
     async fn attempt_busily(&self, hand: &mut [Job]) -> (Outcome, bool) {
-        let mut attempt = std::pin::pin!(self.attempt(hand));
+        let mut attempt = std::pin::pin!(self.measured(hand));
         let mut waited = false;
         let outcome = std::future::poll_fn(|context| {
             let polled = attempt.as_mut().poll(context);
@@ -60,23 +60,15 @@ impl<U: Unit> Dispatch<U> {
         (outcome.await, waited)
     }
 
-    /// Tries once what is to be done about the records of `hand`. One that is given up is alone in its hand.
-    async fn attempt(&self, hand: &mut [Job]) -> Outcome {
+    /// An attempt that is watched and measured.
+    async fn measured(&self, hand: &mut [Job]) -> Outcome {
         let _watched = self.watched(hand);
         #[cfg(feature = "metrics")]
         let began = std::time::Instant::now();
-        let outcome = match hand {
-            [job] if matches!(job.course, Course::GiveUp(_)) => self.give_up(job).await,
-            hand => self.unit.attempt(hand).await,
-        };
+        let outcome = self.attempt(hand).await;
         #[cfg(feature = "metrics")]
         crate::metrics::record::attempt(outcome.word(), began.elapsed());
         outcome
-    }
-
-    /// Does with a record what the failure policy wants, then finishes it.
-    async fn give_up(&self, job: &mut Job) -> Outcome {
-        self.unit.give_up(job).await
     }
 
     /// Notes how an attempt ended, and leaves in `hand` the next piece of work for this task.
@@ -87,6 +79,19 @@ impl<U: Unit> Dispatch<U> {
             Outcome::Done => hand.drain(..).for_each(|job| self.finished(&mut state, &job)),
             Outcome::Fenced => hand.drain(..).for_each(|job| self.fenced(&mut state, &job)),
             Outcome::Cancelled => hand.drain(..).for_each(|job| state.cancelled(&job)),
+            Outcome::NotParked => hand.drain(..).for_each(|job| state.release(&job)),
+            Outcome::Later => {
+                for job in hand.drain(..) {
+                    let lane = job.lane.clone();
+                    state.lanes.push(job);
+                    state.lanes.finish(&lane);
+                }
+            }
+            Outcome::Broken(error) => {
+                hand.drain(..).for_each(|job| state.release(&job));
+                state.failure.get_or_insert(*error);
+                state.drain();
+            }
             Outcome::Disturbed(by) => {
                 let mut disturbances = 0;
                 for job in &mut *hand {
@@ -122,6 +127,13 @@ impl<U: Unit> Dispatch<U> {
 
     fn finished(&self, state: &mut State, job: &Job) {
         let partition = job.record.source();
+        if let Course::Drain(draining) = &job.course {
+            if draining.is_free {
+                job.tenure.failed.forget(draining.queue);
+            }
+            return state.release(job);
+        }
+        Self::note_parked(job);
         let summary = state.summary(partition);
         // After a lost reply it is this worker's own commit that the fence has found.
         let before = job.found_done && !job.commit_unknown;
@@ -129,17 +141,21 @@ impl<U: Unit> Dispatch<U> {
         crate::metrics::record::records(match &job.course {
             _ if before => "already_done",
             Course::Handle => "processed",
-            Course::GiveUp(_) => "given_up",
+            Course::GiveUp(_) | Course::Follow { .. } | Course::Drain(_) => "given_up",
         });
         *match &job.course {
             _ if before => &mut summary.already_done,
             Course::Handle => &mut summary.processed,
             Course::GiveUp(given) => given.counter(summary),
+            Course::Follow { .. } | Course::Drain(_) => &mut summary.parked,
         } += 1;
-        if let Some(owned) = state.count_finished(partition, job.tenure.epoch, job.record.offset())
-            && owned.fold.is_due(self.settings.fold_after)
-        {
-            self.start_fold(partition, owned);
+        if let Some(owned) = state.count_finished(partition, job.tenure.epoch, job.record.offset()) {
+            if job.suspect.is_some() {
+                owned.suspicion.finished();
+            }
+            if owned.fold.is_due(self.settings.fold_after) {
+                self.start_fold(partition, owned);
+            }
         }
         state.release(job);
     }
@@ -167,16 +183,23 @@ impl<U: Unit> Dispatch<U> {
         tracing::warn!(%partition, offset, attempts, permanent = failure.is_permanent(), "a handler failed");
         // What an application puts into its errors may be a key or a payload.
         tracing::trace!(%partition, offset, %failure, "a handler failed");
-        let gives_up = matches!(job.course, Course::GiveUp(_));
+        let gives_up = match &job.course {
+            Course::Handle => false,
+            Course::GiveUp(_) | Course::Follow { .. } => true,
+            Course::Drain(draining) => draining.is_given_up(),
+        };
         if !gives_up && !failure.is_permanent() && attempts < self.settings.max_attempts {
             self.rest(state, vec![job], delay);
             return None;
         }
         if state.owns(partition, job.tenure.epoch) {
-            match &self.settings.on_failure {
-                policy @ OnFailure::Skip if !gives_up => {
-                    let policy = policy.clone();
-                    job.course = Course::GiveUp(Box::new(GivenUp { failure, policy }));
+            match (self.policy(&job, &failure), &mut job.course) {
+                (_, Course::Drain(draining)) if !gives_up => {
+                    draining.give_up(cause_of(&failure), &failure);
+                    return Some(job);
+                }
+                (policy, _) if !gives_up && *policy != OnFailure::Stop => {
+                    job.course = Course::GiveUp(Box::new(GivenUp::new(&failure, policy.clone())));
                     return Some(job);
                 }
                 // Also where a record could not be given up.
@@ -216,16 +239,6 @@ impl<U: Unit> Dispatch<U> {
     }
 }
 
-impl GivenUp {
-    /// Where a record is counted that was given up.
-    fn counter<'a>(&self, summary: &'a mut PartitionSummary) -> &'a mut u64 {
-        tracing::trace!(failure = %self.failure, "a record is given up");
-        match self.policy {
-            OnFailure::Stop | OnFailure::Skip => &mut summary.skipped,
-        }
-    }
-}
-
 impl State {
     fn cancelled(&mut self, job: &Job) {
         self.partitions.entry(job.record.source().clone()).or_default().cancelled += 1;
@@ -234,6 +247,10 @@ impl State {
 
     /// The job is over, whatever became of it.
     fn release(&mut self, job: &Job) {
+        if let Course::Drain(draining) = &job.course {
+            job.tenure.failed.end_draining(draining.queue);
+            self.summary(job.record.source()).released += draining.handled;
+        }
         self.flow.released(job.record.source(), job.record.weight());
         self.lanes.finish(&job.lane);
     }

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use super::attempt::{self, Handled};
-use super::{Job, Origin, Outcome, Unit};
+use super::memory::{Memory, Nothing, Parted};
+use super::{Failures, Job, Origin, Outcome, Unit};
 use crate::error::Error;
 use crate::handler::Process;
 use crate::partition::{Epoch, TopicPartition};
@@ -48,7 +49,7 @@ impl<H: Process> Unit for Processes<H> {
             Runs::default()
         });
         tracing::debug!(%partition, %epoch, offset = committed.offset, runs = finished.runs(), "taken over");
-        Ok(Some(Start { epoch, offset: committed.offset, finished }))
+        Ok(Some(Start { epoch, offset: committed.offset, finished, failures: Failures::default() }))
     }
 
     async fn look(&self) -> Result<(), Error> {
@@ -68,6 +69,15 @@ impl<H: Process> Unit for Processes<H> {
 
     async fn give_up(&self, _: &mut Job) -> Outcome {
         Outcome::Done
+    }
+
+    /// Nothing is parked without a database.
+    async fn handle_parted(&self, _: &mut Job, _: &Parted<'_>) -> Outcome {
+        Outcome::Cancelled
+    }
+
+    fn memory(&self) -> &impl Memory {
+        &Nothing
     }
 
     async fn put_by(&self, _: &TopicPartition, _: Epoch, _: i64) -> Result<Fold, sqlx::Error> {

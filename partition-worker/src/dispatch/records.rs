@@ -1,17 +1,20 @@
 //! Records that take effect in the database, each in a transaction of its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::attempt::{self, Handled};
-use super::database::Database;
-use super::{Job, Outcome, Unit};
+use super::database::{Begun, Database};
+use super::memory::{Memory, Parted};
+use super::{Job, Outcome, Tenure, Unit};
 use crate::error::Error;
 use crate::handler::Handler;
 use crate::partition::{Epoch, TopicPartition};
 use crate::polling::Start;
 use crate::progress::Fold;
+use crate::record::Record;
 use crate::sql::WorkerSql;
 
 /// One transaction a record.
@@ -49,6 +52,23 @@ impl<DB: WorkerSql, H: Handler<DB>> Unit for Records<DB, H> {
         self.database.give_up(job).await
     }
 
+    async fn handle_parted(&self, job: &mut Job, parted: &Parted<'_>) -> Outcome {
+        let tenure = Arc::clone(&job.tenure);
+        let begun = match self.database.let_out(&tenure, job.record.source(), parted).await {
+            Ok(Some(begun)) => begun,
+            Ok(None) => return Outcome::Done,
+            Err(outcome) => return outcome,
+        };
+        match self.handle(&tenure, begun, parted.record).await {
+            Ok((begun, held)) => self.database.commit(begun, held, std::slice::from_mut(job)).await,
+            Err(outcome) => outcome,
+        }
+    }
+
+    fn memory(&self) -> &impl Memory {
+        &self.database
+    }
+
     async fn put_by(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64) -> Result<Fold, sqlx::Error> {
         self.database.progress.fold(partition, epoch, watermark).await
     }
@@ -57,16 +77,29 @@ impl<DB: WorkerSql, H: Handler<DB>> Unit for Records<DB, H> {
 impl<DB: WorkerSql, H: Handler<DB>> Records<DB, H> {
     async fn try_one(&self, job: &mut Job) -> Outcome {
         let tenure = Arc::clone(&job.tenure);
-        let mut begun = match self.database.let_in(&tenure, job).await {
+        let begun = match self.database.let_in(&tenure, job).await {
             Ok(Some(begun)) => begun,
             Ok(None) => return Outcome::Done,
             Err(outcome) => return outcome,
         };
+        match self.handle(&tenure, begun, &job.record).await {
+            Ok((begun, held)) => self.database.commit(begun, held, std::slice::from_mut(job)).await,
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Runs the handler in this transaction; answers it for the commit, and for how long the handler has held it.
+    async fn handle<'a>(
+        &self,
+        tenure: &Tenure,
+        mut begun: Begun<'a, DB>,
+        record: &Record,
+    ) -> Result<(Begun<'a, DB>, Duration), Outcome> {
         let (entered, limit) = (Instant::now(), self.database.handler_timeout);
-        match attempt::call(&tenure, limit, self.handler.handle(&job.record, &mut begun.tx)).await {
-            Handled::Well => self.database.commit(begun, entered.elapsed(), std::slice::from_mut(job)).await,
-            Handled::Failed(failure) => self.database.judge(failure, entered.elapsed()),
-            Handled::Cancelled => Outcome::Cancelled,
+        match attempt::call(tenure, limit, self.handler.handle(record, &mut begun.tx)).await {
+            Handled::Well => Ok((begun, entered.elapsed())),
+            Handled::Failed(failure) => Err(self.database.judge(failure, entered.elapsed())),
+            Handled::Cancelled => Err(Outcome::Cancelled),
         }
     }
 }

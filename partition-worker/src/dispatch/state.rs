@@ -54,7 +54,9 @@ impl State {
         }
         self.flow.taken(&partition, record.weight());
         let lane = self.ordering.lane(self.null_keys, &record);
-        self.lanes.push(Job::new(record, lane, Arc::clone(&owned.tenure)));
+        let mut job = Job::new(record, lane, Arc::clone(&owned.tenure));
+        job.suspect = owned.suspicion.admit(owned.tenure.failed.deaths(offset));
+        self.lanes.push(job);
     }
 
     /// Ends the ownership of a partition: what waits is forgotten, what runs is left alone.
@@ -125,20 +127,22 @@ impl Laned for Job {
     }
 
     fn company(&self) -> usize {
-        match self.course {
-            Course::Handle => self.company,
-            Course::GiveUp(_) => 1,
-        }
+        let alone = !matches!(self.course, Course::Handle)
+            || self.suspect.is_some()
+            || self.tenure.failed.follows(&self.record).is_some();
+        if alone { 1 } else { self.company }
     }
 }
 
 impl Job {
-    fn new(record: Record, lane: LaneKey, tenure: Arc<Tenure>) -> Self {
+    pub(super) fn new(record: Record, lane: LaneKey, tenure: Arc<Tenure>) -> Self {
         Self {
             record,
             lane,
             tenure,
             course: Course::Handle,
+            suspect: None,
+            copied: None,
             attempts: 0,
             disturbances: 0,
             commit_unknown: false,

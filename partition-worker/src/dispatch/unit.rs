@@ -1,8 +1,10 @@
 //! What differs between the ways in which records take effect.
 
 use leastlock_core::ErrorClass;
+use rdkafka::error::KafkaError;
 
 use super::Job;
+use super::memory::{Memory, Parted};
 use crate::error::Error;
 use crate::handler::Failure;
 use crate::partition::{Epoch, TopicPartition};
@@ -39,6 +41,12 @@ pub(crate) trait Unit: Send + Sync + 'static {
     /// before, or in the same transaction.
     fn give_up(&self, job: &mut Job) -> impl Future<Output = Outcome> + Send;
 
+    /// Lets the handler try a record once that leaves a released queue; `job` stands for the queue.
+    fn handle_parted(&self, job: &mut Job, parted: &Parted<'_>) -> impl Future<Output = Outcome> + Send;
+
+    /// What is remembered of failed records.
+    fn memory(&self) -> &impl Memory;
+
     /// Puts by that everything below `watermark` is finished.
     fn put_by(
         &self,
@@ -67,6 +75,12 @@ pub(crate) enum Outcome {
     /// Something else than the handler failed, in a way that passes. Rolled back, or, with `commit_unknown`, perhaps
     /// committed.
     Disturbed(Disturbance),
+    /// The record was to follow its key, and the key is not parked any more.
+    NotParked,
+    /// There is more to do about it, and others of its lane are to have their turn before.
+    Later,
+    /// The worker cannot go on.
+    Broken(Box<Error>),
 }
 
 impl Outcome {
@@ -79,6 +93,8 @@ impl Outcome {
             Self::Cancelled => "cancelled",
             Self::Failed { .. } => "failed",
             Self::Disturbed(_) => "disturbed",
+            Self::NotParked | Self::Later => "put off",
+            Self::Broken(_) => "broken",
         }
     }
 
@@ -93,6 +109,9 @@ pub(crate) enum Disturbance {
     /// The database.
     #[error("the database: {0:?}")]
     Database(ErrorClass),
+    /// The topic for failed records.
+    #[error("the topic for failed records: {0}")]
+    Kafka(KafkaError),
     /// The fence, though it had no reason.
     #[error("the fence lets nobody in, and nothing is in the way")]
     Fence,

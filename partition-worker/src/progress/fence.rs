@@ -48,6 +48,25 @@ impl<DB: WorkerSql> Progress<DB> {
         self.answered(self.look(tx, partition, epoch, offset)).await
     }
 
+    /// Lets the handler of a record into its transaction whose offset is finished already: one that was [parked](crate::parked) and
+    /// is released. It marks nothing, and what keeps such a record from taking effect twice is that it leaves its queue in this
+    /// transaction. `false`: another owner has taken the partition over. Roll back.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter).
+    ///
+    /// # Cancel safety
+    /// Nothing is decided before the transaction ends; drop it.
+    pub async fn hold(
+        &self,
+        tx: &mut Transaction<'_, DB>,
+        partition: &TopicPartition,
+        epoch: Epoch,
+    ) -> Result<bool, sqlx::Error> {
+        let hold = self.about(DB::FENCE_HOLD, partition).bind(epoch.get()).bind(millis(self.timeouts.idle));
+        Ok(self.answered(hold.fetch_optional::<DB>(tx)).await?.is_some())
+    }
+
     async fn look(
         &self,
         tx: &mut Transaction<'_, DB>,

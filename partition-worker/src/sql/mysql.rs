@@ -29,6 +29,7 @@ impl WorkerSql for MySql {
     const SEAL_ANCHOR: &'static str = include_str!("../../sql/mysql/seal_anchor.sql");
     const FENCE_ENTER: &'static str = include_str!("../../sql/mysql/fence_enter.sql");
     const FENCE_WHY: &'static str = include_str!("../../sql/mysql/fence_why.sql");
+    const FENCE_HOLD: &'static str = include_str!("../../sql/mysql/fence_hold.sql");
     const FENCE_BATCH: &'static str = include_str!("../../sql/mysql/fence_batch.sql");
     const FENCE_FINISHED: &'static str = include_str!("../../sql/mysql/fence_finished.sql");
     const FOLD_BOUND: Option<&'static str> = Some(include_str!("../../sql/mysql/fold_bound.sql"));

@@ -11,8 +11,9 @@ use crate::effect::{Effect, Mode};
 use crate::error::Error;
 use crate::flow::Limits;
 use crate::health::Probe;
+use crate::on_failure::OnFailure;
 use crate::ordering::{NullKeys, Ordering};
-use crate::settings::{OnFailure, Settings, consumer_config};
+use crate::settings::{Settings, consumer_config};
 use crate::stall::OnStall;
 
 /// Describes a [`Worker`].
@@ -98,9 +99,34 @@ impl<M: Mode> Builder<M> {
         self
     }
 
-    /// What happens when a handler has failed for good. Default: [`OnFailure::Stop`].
+    /// What happens when a handler has failed for good. Default: [`OnFailure::Stop`]. Its topic must exist, must not be one of those that
+    /// the worker consumes, and should take larger records than they do, since a copy has more headers; one that does not take a record
+    /// stops the worker with [`Error::NotTaken`].
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.settings.on_failure = on_failure;
+        self
+    }
+
+    /// What happens instead with a record that need not be tried again, since every attempt would meet the same: one that is
+    /// [malformed](crate::record::Malformed), or whose handler answered [`Failure::permanent`](crate::Failure::permanent).
+    /// An outage ends in [`on_failure`](Self::on_failure), a record that is wrong in itself here.
+    pub fn on_permanent_failure(mut self, on_permanent: OnFailure) -> Self {
+        self.settings.on_permanent = Some(on_permanent);
+        self
+    }
+
+    /// What happens instead with a record that [kills the process](crate::poison) which handles it.
+    pub fn on_poison(mut self, on_poison: OnFailure) -> Self {
+        self.settings.on_poison = Some(on_poison);
+        self
+    }
+
+    /// Of how many deaths of its process a record is not tried again: at least 3, or 0 for never. See [`poison`](crate::poison) for
+    /// what it costs and cannot tell. With the policy [`Stop`](OnFailure::Stop) the worker then ends with an error that names the record, each
+    /// time it is started, until the policy or this number is another. Default: 5 with the effect in the database; without one it has no
+    /// effect.
+    pub fn poison_after(mut self, deaths: u32) -> Self {
+        self.settings.poison_after = deaths;
         self
     }
 
@@ -188,7 +214,8 @@ impl<M: Mode> Builder<M> {
         }
         let effect = effect.ok_or(Error::Setting { setting: "effect", problem: "is missing" })?;
         let mode = effect.mode;
-        mode.check(&settings.on_failure)?;
+        settings.check_topics(&topics)?;
+        settings.policies().try_for_each(|policy| mode.check(policy))?;
         let probe = Probe::new(settings.stall_after);
         Ok(Worker { kafka, group, reset, topics, mode, settings, probe })
     }

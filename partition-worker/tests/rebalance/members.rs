@@ -43,13 +43,13 @@ pub(crate) async fn a_static_member_that_comes_back_in_time_causes_no_rebalance(
     let shares = if protocol == Protocol::Eager { 2 } else { 1 };
     for (partition, of) in &stays.partitions {
         let expected = if has.contains(partition) { (1, 1, 0) } else { (shares, shares - 1, 0) };
-        assert_eq!((of.taken_over, of.released, of.lost), expected, "{partition}: {stays:?}");
+        assert_eq!((of.taken_over, of.given_back, of.lost), expected, "{partition}: {stays:?}");
     }
 }
 
 /// What it had when it ended.
 fn held(summary: &Summary) -> BTreeSet<TopicPartition> {
-    let held = summary.partitions.iter().filter(|(_, of)| of.taken_over > of.released + of.lost);
+    let held = summary.partitions.iter().filter(|(_, of)| of.taken_over > of.given_back + of.lost);
     held.map(|(partition, _)| partition.clone()).collect()
 }
 

@@ -148,7 +148,7 @@ pub(crate) async fn p3_what_is_finished_in_the_drain_is_committed(broker: Broker
     log.assert_once(&KEYS, 2);
     for partition in taken {
         let of = &first.partitions[&TopicPartition::new(rig.topic.as_str(), partition)];
-        assert!(of.released >= 1 && of.cancelled == 0 && of.lost == 0, "{of:?}");
+        assert!(of.given_back >= 1 && of.cancelled == 0 && of.lost == 0, "{of:?}");
     }
     assert!(second.processed() >= 1 && second.already_done() == 0, "{second:?}");
 }
@@ -171,7 +171,7 @@ pub(crate) async fn p9_an_incremental_revocation_leaves_kept_partitions_alone(br
     log.assert_once(&KEYS, 2);
     for partition in kept {
         let of = &first.partitions[&TopicPartition::new(rig.topic.as_str(), partition)];
-        assert_eq!((of.taken_over, of.released, of.lost, of.cancelled, of.processed), (1, 0, 0, 0, 2), "{of:?}");
+        assert_eq!((of.taken_over, of.given_back, of.lost, of.cancelled, of.processed), (1, 0, 0, 0, 2), "{of:?}");
     }
 }
 

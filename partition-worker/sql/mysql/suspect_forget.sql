@@ -1,0 +1,4 @@
+-- Records that no death is held against, and that do not run.
+-- Lock: the rows that go; the tenure's is held already (tenure_lock.sql).
+DELETE FROM leastlock_partition_suspect
+ WHERE group_id = ? AND topic = ? AND `partition` = ? AND deaths = 0

@@ -1,0 +1,7 @@
+-- Who owned a partition last, and how that ended.
+-- Lock: the row FOR UPDATE, to the end of the transaction, so that an owner that was taken over notes nothing any more.
+-- READ COMMITTED: the row is read as it is once locked.
+SELECT epoch, ended + 0, suspects
+  FROM leastlock_partition_tenure
+ WHERE group_id = ? AND topic = ? AND `partition` = ?
+   FOR UPDATE

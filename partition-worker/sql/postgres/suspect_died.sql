@@ -1,0 +1,5 @@
+-- The process died while it handled these records.
+-- Lock: the rows; the tenure's is held already (tenure_lock.sql).
+UPDATE leastlock_partition_suspect
+   SET deaths = deaths + 1, running_epoch = NULL
+ WHERE group_id = $1 AND topic = $2 AND partition = $3::integer AND running_epoch IS NOT NULL

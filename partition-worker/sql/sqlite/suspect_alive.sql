@@ -1,0 +1,5 @@
+-- The handler has ended without the process, whatever became of the record.
+-- Lock: the file's write lock, taken by BEGIN IMMEDIATE. Isolation: serial.
+UPDATE leastlock_partition_suspect
+   SET running_epoch = NULL
+ WHERE group_id = ?1 AND topic = ?2 AND partition = ?3 AND record_offset = ?4 AND running_epoch = ?5
