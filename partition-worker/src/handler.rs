@@ -113,6 +113,18 @@ impl BatchFailure {
     pub fn at(record: &Record, failure: impl Into<Failure>) -> Self {
         Self { failure: failure.into(), at: Some(record.offset()) }
     }
+
+    /// Why.
+    #[must_use]
+    pub const fn failure(&self) -> &Failure {
+        &self.failure
+    }
+
+    /// The offset of the record that it names.
+    #[must_use]
+    pub const fn offset(&self) -> Option<i64> {
+        self.at
+    }
 }
 
 impl fmt::Display for BatchFailure {
@@ -254,6 +266,15 @@ impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batchs_failure_names_a_malformed_record_by_itself() {
+        let malformed = Record::new("t", 0, 7).text().expect_err("a tombstone has no text");
+        let failure = BatchFailure::from(malformed);
+        assert_eq!((failure.offset(), failure.failure().is_permanent()), (Some(7), true));
+        assert_eq!(BatchFailure::from(std::io::Error::other("the line is busy")).offset(), None);
+        assert_eq!(BatchFailure::at(&Record::new("t", 0, 8), Failure::retry("later")).offset(), Some(8));
+    }
 
     #[test]
     fn a_malformed_record_is_not_retried_and_any_other_error_is() {

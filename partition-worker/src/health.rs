@@ -84,7 +84,7 @@ impl Health {
 /// ```no_run
 /// # #[cfg(all(feature = "kafka", feature = "sqlite"))]
 /// # async fn run(
-/// #     worker: leastlock_partition_worker::Worker<sqlx::Sqlite>,
+/// #     worker: leastlock_partition_worker::Worker<leastlock_partition_worker::effect::InDatabase<sqlx::Sqlite>>,
 /// #     ledger: impl leastlock_partition_worker::Handler<sqlx::Sqlite>,
 /// #     shutdown: tokio_util::sync::CancellationToken,
 /// # ) -> Result<(), leastlock_partition_worker::Error> {

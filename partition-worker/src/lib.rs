@@ -5,13 +5,18 @@
 //! that stood still for longer than its session has lost the partition without knowing, and then there are two. This
 //! crate makes that harmless: the ownership is also a number in the database, an *epoch*, and each transaction checks it.
 //!
+//! There are three ways for records to take effect: `Worker::run` with a [`Handler`] gives each a transaction of its own,
+//! `run_batches` with a [`BatchHandler`] one to many of them, and with `Effect::at_least_once` there is no database: a
+//! [`Process`] is called at least once for each record. What follows is said of the first two.
+//!
 //! # What it guarantees
 //! - **Exactly-once effect.** What a handler writes through its transaction takes effect exactly once for each record, through
 //!   crashes, rebalances, lost replies and workers that wake up late: the same transaction marks the record as finished, and it
 //!   cannot commit once another worker has *sealed* the partition.
 //! - **Order per key.** Records of one key take effect in the order of their offsets; many keys go on at once.
 //! - **No skipped record.** A failing handler is tried again, and its key waits for it; in the end the worker stops and says which
-//!   record it is. An offset that Kafka does not have any more stops the worker as well.
+//!   record it is, or does what it is [told](OnFailure): skips it, or copies it to another topic, alone or with what
+//!   follows it. An offset that Kafka does not have any more stops the worker as well.
 //! - **Polling never waits.** Handlers and seals run beside the thread that polls, so a slow one costs no rebalance.
 //!
 //! # What it does not promise
@@ -80,8 +85,9 @@
 //! 1. Kafka assigns partitions. Before any record is taken, each is [sealed](progress::Progress::seal): a new epoch is committed to
 //!    a *gate* row, at which handlers of earlier owners stop that start from now on; then it is raised in the *guard* row, which
 //!    waits for those that are still open. The seal answers what is finished.
-//! 2. Records go into [lanes] by their key. A handler's transaction begins with a [fence](progress::Progress::enter) that checks the
-//!    epoch, keeps the guard row shared, and inserts the record's offset as finished.
+//! 2. Records go into [lanes], by their key unless another [ordering] was chosen. A handler's transaction begins with a
+//!    [fence](progress::Progress::enter) that checks the epoch, keeps the guard row shared, and inserts the record's offset as
+//!    finished; a batch's with [one for all its records](progress::Progress::enter_all).
 //! 3. From time to time finished offsets are [folded](progress::Progress::fold) into one number.
 //! 4. A partition that is taken back is given up at once: open handlers finish or are fenced, and the next owner's seal is
 //!    what waits for them. Without a database they may finish first, what is finished is committed, and then it is given up.

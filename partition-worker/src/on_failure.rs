@@ -15,7 +15,8 @@ use std::fmt;
 /// | [`ParkKey`](Self::ParkKey) | is copied to a topic, then finished, and its key is parked | follow it there, in order, until somebody releases the key |
 ///
 /// A record counts as finished only once the broker has acknowledged the copy. Copying lies outside of the database's transaction, so it
-/// happens *at least once*: after a crash in between, the topic may hold two copies, which name the same original place.
+/// happens *at least once*: after a crash in between, the topic may hold two copies, which name the same original place. What the handler
+/// said goes along, into a header, and for parked keys into a table as well: at most 1,000 characters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
@@ -29,7 +30,9 @@ pub enum OnFailure {
     /// The record goes to this topic and so does whatever follows it with the same key, until an operator [releases](crate::Parked) it.
     /// Then the copies are handled in order, before anything newer of the key. A record without a key is parked alone. Needs the effect
     /// in the database, and a topic that deletes nothing for as long as records may be parked in it (`cleanup.policy=delete`, a long
-    /// `retention.ms`): the records themselves are only there.
+    /// `retention.ms`): the records themselves are only there. With [`Ordering::Unordered`](crate::Ordering::Unordered) every record is parked
+    /// alone, and with [`Ordering::Partition`](crate::Ordering::Partition) the records of other keys go on. A partition has room for 10,000 parked
+    /// keys; then the worker stops.
     ParkKey(String),
 }
 
@@ -44,6 +47,16 @@ impl OnFailure {
     #[must_use]
     pub fn park_key(topic: impl Into<String>) -> Self {
         Self::ParkKey(topic.into())
+    }
+
+    #[cfg(feature = "kafka")]
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Skip => "skip",
+            Self::DeadLetter(_) => "dead letter",
+            Self::ParkKey(_) => "park key",
+        }
     }
 
     /// The topic that it writes to.

@@ -10,7 +10,8 @@
 //!    the dead one can have held. Before the handler of a suspect starts, this is committed; when it has ended, whatever the outcome, that
 //!    is noted too, and the transaction of its effect removes the note.
 //! 3. If the process dies again, the next owner counts one death against each record that was running. A record with a death against
-//!    it runs *alone* in its process from then on, so that no further death is counted against an innocent one.
+//!    it runs *alone* in its process from then on, so that no further death is counted against an innocent one. Other handlers wait
+//!    meanwhile; there are no more such records than ran at a time when the process died.
 //! 4. A record with enough deaths is not handled any more: it goes where [`OnFailure`](crate::OnFailure) says.
 //!
 //! The first death is seen without its culprit, and the second one is shared by all suspects that ran then; from the third on

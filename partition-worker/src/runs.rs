@@ -126,6 +126,15 @@ impl Commit {
         commit
     }
 
+    /// Keeps at most `room` bytes of metadata.
+    pub fn cut(&mut self, room: usize) {
+        if self.metadata.len() > room {
+            let before = self.left_out;
+            *self = Self::new(self.offset, &self.finished().unwrap_or_default(), room);
+            self.left_out += before;
+        }
+    }
+
     /// What a group has committed, as Kafka answers it.
     #[must_use]
     pub fn read(offset: i64, metadata: impl Into<String>) -> Self {
@@ -255,6 +264,9 @@ mod tests {
             let written = read.offsets().count();
             prop_assert!(read.offsets().eq(above.offsets().take(written)), "the lowest are kept, and no other");
             prop_assert_eq!(written as u64 + commit.left_out, above.offsets().count() as u64);
+            let mut cut = Commit::new(base, &above, usize::MAX);
+            cut.cut(room);
+            prop_assert_eq!(cut, commit);
         }
 
         #[test]

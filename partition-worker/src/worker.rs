@@ -101,12 +101,14 @@ impl<DB: WorkerSql> Worker<InDatabase<DB>> {
     /// # Cancel safety
     /// As for [`run`](Self::run).
     pub async fn run_batches<H: BatchHandler<DB>>(
-        self,
+        mut self,
         handler: H,
         shutdown: CancellationToken,
     ) -> Result<Summary, Error> {
         let (concurrency, database) = (self.settings.concurrency_of_batches(&self.mode.pool), self.database());
         let max_batch = self.settings.max_batch;
+        // A fold waits for the batches that run, so it comes after many of them.
+        self.settings.fold_after = self.settings.fold_after.max(max_batch.saturating_mul(100));
         self.consume(Batches { database, handler, max_batch }, concurrency, shutdown).await
     }
 

@@ -21,7 +21,8 @@ mod suite {
     pub(crate) use crate::parking::{
         a_key_that_fails_again_is_parked_again, a_record_without_a_key_is_parked_alone,
         p13_a_discarded_key_flows_again, p13_a_parked_key_is_followed_in_order_and_others_go_on,
-        p13_a_release_goes_on_where_a_crash_has_ended_it, p13_double_a_dead_letter_lets_later_records_overtake,
+        p13_a_parked_key_is_followed_in_order_by_batches_too, p13_a_release_goes_on_where_a_crash_has_ended_it,
+        p13_double_a_dead_letter_lets_later_records_overtake,
     };
 }
 
@@ -33,6 +34,7 @@ leastlock_testkit::mount!(suite:
     only_what_is_wrong_in_itself_goes_where_permanent_failures_go,
     a_retry_ends_with_the_ownership,
     p13_a_parked_key_is_followed_in_order_and_others_go_on,
+    p13_a_parked_key_is_followed_in_order_by_batches_too,
     p13_double_a_dead_letter_lets_later_records_overtake,
     p13_a_release_goes_on_where_a_crash_has_ended_it,
     p13_a_discarded_key_flows_again,

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use leastlock_core::Engine;
 use leastlock_partition_worker::dead_letter::Origin;
 use leastlock_partition_worker::on_failure::Cause;
-use leastlock_partition_worker::{Failure, Handler, OnFailure, Record, Timeouts, WorkerSql};
+use leastlock_partition_worker::{
+    BatchFailure, BatchHandler, Failure, Handler, OnFailure, Record, Timeouts, WorkerSql,
+};
 use leastlock_testkit::TestDatabase;
 use leastlock_testkit::process::{Child, child_role, hear, speak};
 use sqlx::Transaction;
@@ -23,6 +25,9 @@ const KILLER: &str = "85123A";
 const OTHERS: [&str; 6] = ["71053", "84406B", "84029G", "84029E", "22752", "21730"];
 /// Records of each of the others: so many that some run whenever the process dies.
 const EACH: i64 = 8;
+/// How the child handles records.
+const SINGLY: &str = "singly";
+const IN_BATCHES: &str = "in batches";
 /// Of so many deaths the record is not tried again.
 const DEATHS: u32 = 4;
 
@@ -38,6 +43,16 @@ impl<DB: WorkerSql> Handler<DB> for Victim {
         }
         apply::<DB>(tx, record, "victim").await?;
         tokio::time::sleep(Duration::from_millis(60)).await;
+        Ok(())
+    }
+}
+
+/// The same in batches.
+impl<DB: WorkerSql> BatchHandler<DB> for Victim {
+    async fn handle(&self, batch: &[Record], tx: &mut Transaction<'_, DB>) -> Result<(), BatchFailure> {
+        for record in batch {
+            Handler::<DB>::handle(self, record, tx).await?;
+        }
         Ok(())
     }
 }
@@ -75,10 +90,14 @@ async fn live<DB: Bus>() {
     let worker = builder(&pool, Timeouts::default(), &bootstrap, &group, &topic, &settings)
         .on_failure(OnFailure::dead_letter(env("DEAD")))
         .poison_after(env("POISON_AFTER").parse().expect("a number"))
+        .max_batch(8)
         .build()
         .expect("a worker");
     let shutdown = CancellationToken::new();
-    let worker = tokio::spawn(worker.run(Victim, shutdown.clone()));
+    let worker = match env("HOW").as_str() {
+        SINGLY => tokio::spawn(worker.run(Victim, shutdown.clone())),
+        _ => tokio::spawn(worker.run_batches(Victim, shutdown.clone())),
+    };
     while tokio::task::spawn_blocking(hear).await.expect("no panic").is_some() {}
     shutdown.cancel();
     worker.await.expect("no panic").expect("the worker ends without an error");
@@ -92,7 +111,7 @@ struct Outcome<DB: Bus> {
 }
 
 /// Starts a process again whenever it has died, until all that can be handled is, or it has died `at_most` times.
-async fn lives<DB: Bus>(database: TestDatabase<DB>, poison_after: u32, at_most: u32) -> Outcome<DB> {
+async fn lives<DB: Bus>(database: TestDatabase<DB>, how: &str, poison_after: u32, at_most: u32) -> Outcome<DB> {
     let rig = Rig::new(database, 1).await;
     let dead = rig.broker.topic(1).await;
     rig.produce(&[KILLER], 1..=3).await;
@@ -111,6 +130,7 @@ async fn lives<DB: Bus>(database: TestDatabase<DB>, poison_after: u32, at_most: 
         ("GROUP", &rig.group),
         ("TOPIC", &rig.topic),
         ("DEAD", &dead),
+        ("HOW", how),
         ("POISON_AFTER", &poison_after),
     ];
     let mut deaths = 0;
@@ -135,8 +155,8 @@ async fn lives<DB: Bus>(database: TestDatabase<DB>, poison_after: u32, at_most: 
     Outcome { rig, dead, deaths }
 }
 
-async fn a_record_that_kills_is_given_up_and_nothing_else_is<DB: Bus>(database: TestDatabase<DB>) {
-    let Outcome { rig, dead, deaths } = lives(database, DEATHS, DEATHS + 5).await;
+async fn the_killer_alone_is_given_up<DB: Bus>(database: TestDatabase<DB>, how: &str) {
+    let Outcome { rig, dead, deaths } = lives(database, how, DEATHS, DEATHS + 5).await;
     assert_eq!(deaths, DEATHS);
     let copies = rig.broker.read_all(&dead, LIMIT).await;
     assert_eq!(copies.len(), 1, "the others are innocent: {copies:?}");
@@ -154,7 +174,7 @@ async fn a_record_that_kills_is_given_up_and_nothing_else_is<DB: Bus>(database: 
 }
 
 async fn double_a_record_that_kills_does_so_for_ever<DB: Bus>(database: TestDatabase<DB>) {
-    let Outcome { rig, dead, deaths } = lives(database, 0, DEATHS + 2).await;
+    let Outcome { rig, dead, deaths } = lives(database, SINGLY, 0, DEATHS + 2).await;
     assert_eq!(deaths, DEATHS + 2);
     assert!(rig.broker.read_all(&dead, LIMIT).await.is_empty());
 }
@@ -167,7 +187,12 @@ macro_rules! on {
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn a_record_that_kills_is_given_up_and_nothing_else_is() {
-                super::a_record_that_kills_is_given_up_and_nothing_else_is(TestDatabase::<$type>::create().await).await;
+                super::the_killer_alone_is_given_up(TestDatabase::<$type>::create().await, super::SINGLY).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn a_record_that_kills_its_batch_is_given_up_and_nothing_else_is() {
+                super::the_killer_alone_is_given_up(TestDatabase::<$type>::create().await, super::IN_BATCHES).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

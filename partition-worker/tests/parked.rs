@@ -1,6 +1,7 @@
 //! Parked keys in the database, without Kafka: what an owner writes, and what an operator can do.
 #![cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "PostgreSQL alone needs all of it"))]
 #[path = "parked/doubles.rs"]
 mod doubles;
 #[path = "parked/suite.rs"]

@@ -100,7 +100,8 @@ impl<DB: WorkerSql> Database<DB> {
     /// What there is of failed records for the owner of this epoch.
     async fn failures(&self, partition: &TopicPartition, epoch: Epoch) -> Result<Failures, sqlx::Error> {
         let within = self.progress.timeouts().request;
-        let limit = u32::try_from(MAX_PARKED).unwrap_or(u32::MAX);
+        // Those that were about to be parked when the last one was may have gone beyond it.
+        let limit = u32::try_from(2 * MAX_PARKED).unwrap_or(u32::MAX);
         let parked = answered(within, self.parking.queues(partition, limit)).await?;
         let suspects = answered(within, self.suspects.begin(partition, epoch, self.held)).await?;
         Ok(Failures { parked, begun: self.begun(partition, epoch, suspects.suspects), suspects })

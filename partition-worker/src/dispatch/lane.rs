@@ -199,6 +199,7 @@ impl<U: Unit> Dispatch<U> {
                     return Some(job);
                 }
                 (policy, _) if !gives_up && *policy != OnFailure::Stop => {
+                    tracing::warn!(%partition, offset, attempts, policy = policy.name(), "a record is given up");
                     job.course = Course::GiveUp(Box::new(GivenUp::new(&failure, policy.clone())));
                     return Some(job);
                 }

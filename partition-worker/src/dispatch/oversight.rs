@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Dispatch, Job, Unit};
+use super::{Course, Dispatch, Job, Unit};
 use crate::error::Error;
 use crate::health::Source;
 use crate::lag::Position;
@@ -17,11 +17,17 @@ pub(super) struct Watched<'a, U: Unit> {
 }
 
 impl<U: Unit> Dispatch<U> {
-    /// Watches the handler of these records, which are in the order of their offsets.
+    /// Watches the handler of these records, which are in the order of their offsets. Those of a released queue are watched one by
+    /// one.
     pub(super) fn watched(&self, hand: &[Job]) -> Option<Watched<'_, U>> {
-        let first = &hand.first()?.record;
-        let ticket = self.watch().start(first.source().clone(), first.offset(), Instant::now());
-        Some(Watched { dispatch: self, ticket })
+        let first = hand.first().filter(|first| !matches!(first.course, Course::Drain(_)))?;
+        Some(self.watching(first.record.source(), first.record.offset()))
+    }
+
+    /// Watches the handler of the record at this place.
+    pub(super) fn watching(&self, partition: &TopicPartition, offset: i64) -> Watched<'_, U> {
+        let ticket = self.watch().start(partition.clone(), offset, Instant::now());
+        Watched { dispatch: self, ticket }
     }
 }
 

@@ -37,8 +37,7 @@ impl Poller {
         let now = Instant::now();
         if self.consumer.context().commit_failed() {
             // Of several in flight it is not told which, so all is said again; what is too old by then is overtaken.
-            self.control.commit_again();
-            self.commits.due = self.commits.due.min(now + AGAIN_AFTER);
+            self.again_soon();
         }
         if now < self.commits.due {
             return;
@@ -59,29 +58,43 @@ impl Poller {
         }
         if let Err(error) = self.consumer.commit(&commit_list(&commits), mode) {
             tracing::warn!(%error, "offsets were not committed");
+            self.again_soon();
         }
     }
 
+    /// Has everything committed again.
+    fn again_soon(&mut self) {
+        self.control.commit_again();
+        self.commits.due = self.commits.due.min(Instant::now() + AGAIN_AFTER);
+    }
+
     /// A broker that takes no metadata of some size refuses the offset with it. So what is larger than all before is
-    /// committed alone, and its answer is waited for.
+    /// committed alone, its answer is waited for, and what was refused is cut to half.
     fn try_metadata(&mut self, commits: &mut [(TopicPartition, Commit)]) {
-        let taken = self.commits.metadata_taken;
-        let largest = commits.iter().max_by_key(|(_, commit)| commit.metadata.len());
-        let Some(largest) = largest.filter(|(_, commit)| commit.metadata.len() > taken) else { return };
-        let size = largest.1.metadata.len();
-        match self.consumer.commit(&commit_list(std::slice::from_ref(largest)), CommitMode::Sync) {
-            Ok(()) => self.commits.metadata_taken = size,
-            Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::OffsetMetadataTooLarge)) => {
-                tracing::warn!(
-                    size,
-                    "the broker takes no metadata of this size (offset.metadata.max.bytes); it is cut"
-                );
-                self.control.metadata_refused(taken.max(size / 2));
-                for (_, commit) in commits.iter_mut().filter(|(_, commit)| commit.metadata.len() > taken) {
-                    commit.metadata.clear();
+        loop {
+            let taken = self.commits.metadata_taken;
+            let largest = commits.iter().max_by_key(|(_, commit)| commit.metadata.len());
+            let Some(largest) = largest.filter(|(_, commit)| commit.metadata.len() > taken) else { return };
+            let size = largest.1.metadata.len();
+            match self.consumer.commit(&commit_list(std::slice::from_ref(largest)), CommitMode::Sync) {
+                Ok(()) => self.commits.metadata_taken = size,
+                Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::OffsetMetadataTooLarge)) => {
+                    let room = taken.max(size / 2);
+                    tracing::warn!(
+                        size,
+                        room,
+                        "the broker takes no metadata of this size (offset.metadata.max.bytes); it is cut"
+                    );
+                    self.control.metadata_refused(room);
+                    for (_, commit) in commits.iter_mut() {
+                        commit.cut(room);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "an offset was not committed");
+                    return self.again_soon();
                 }
             }
-            Err(error) => tracing::warn!(%error, "an offset was not committed"),
         }
     }
 

@@ -158,7 +158,8 @@ impl Poller {
     /// Commits what is finished, and leaves the group: the consumer's drop does that.
     pub(super) fn close(mut self) {
         self.draining = true;
-        // The consumer's drop waits for it.
+        // Whatever was said before; the consumer's drop waits for it.
+        self.control.commit_again();
         self.commit(self.control.commits(), self.last_commit());
         // A revocation that is open has had its time: the worker has waited for what runs.
         let answered = self.assignment.drained();

@@ -45,7 +45,7 @@ pub(crate) async fn a_dead_letter_is_not_committed_before_its_copy_is_acknowledg
     let rig = Rig::new(broker, 1).await;
     let dead = rig.broker.topic(1).await;
     rig.produce(&KEYS, 1..=2).await;
-    let errors = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS; 10_000];
+    let errors = vec![RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS; 10_000];
     rig.broker.mock_cluster().expect("a mock cluster").request_errors(RDKafkaApiKey::Produce, &errors);
     let log = Log::default();
     let worker = start(rig.builder().on_failure(OnFailure::dead_letter(&dead)), log.first(refuse_the_third));

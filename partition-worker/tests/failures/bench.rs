@@ -43,9 +43,9 @@ pub(crate) async fn append(broker: &Broker, topic: &str, record: &Record) -> i64
 /// All records of a topic, as a worker's handler gets them; waits until there are `count`.
 pub(crate) async fn consumed<DB: Bus>(rig: &Rig<DB>, topic: &str, count: usize) -> Vec<Record> {
     let seen: Arc<Mutex<Vec<Record>>> = Arc::default();
-    let sees = Arc::clone(&seen);
+    let noted = Arc::clone(&seen);
     let look = Told::first("looks", move |record| {
-        sees.lock().expect("no panic").push(record.clone());
+        noted.lock().expect("no panic").push(record.clone());
         Box::pin(async { Err(Failure::permanent("only looking")) })
     });
     let group = format!("{topic}-{}", uuid::Uuid::new_v4());
@@ -64,7 +64,7 @@ pub(crate) struct Closed<'a>(&'a Broker);
 
 impl<'a> Closed<'a> {
     pub(crate) fn new(broker: &'a Broker) -> Self {
-        let refused = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS; 10_000];
+        let refused = vec![RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS; 10_000];
         let cluster = broker.mock_cluster().expect("a mock cluster");
         cluster.request_errors(RDKafkaApiKey::Produce, &refused);
         Self(broker)

@@ -91,13 +91,13 @@ async fn copies_after_a_crash<DB: Bus>(database: TestDatabase<DB>, way: Way) -> 
     rig.produce(&[BAD, GOOD[0]], 1..=1).await;
     let closed = Closed::new(&rig.broker);
     let tried = Arc::new(AtomicBool::new(false));
-    let (tries, dead_letters) = (Arc::clone(&tried), dead.clone());
+    let (notes, dead_letters) = (Arc::clone(&tried), dead.clone());
     let producer: ThreadedProducer<DefaultProducerContext> =
         ClientConfig::new().set("bootstrap.servers", rig.broker.bootstrap()).create().expect("a producer");
     let hands_over = producer.clone();
     let handler = Told::first("first", move |record| {
         let failed = is_bad(record);
-        tries.fetch_or(failed, Ordering::SeqCst);
+        notes.fetch_or(failed, Ordering::SeqCst);
         if failed && way == Way::NotWaitedFor {
             let copy = BaseRecord::to(&dead_letters).key(BAD).payload("1");
             hands_over.send(copy).map_err(|(error, _)| error).expect("there is room in the producer");

@@ -6,39 +6,53 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use leastlock_partition_worker::dead_letter::Origin;
 use leastlock_partition_worker::on_failure::Cause;
 use leastlock_partition_worker::parked::{Asked, Discard, ParkedKey};
-use leastlock_partition_worker::{Failure, OnFailure, Parked, Record};
+use leastlock_partition_worker::{BatchFailure, BatchHandler, Failure, OnFailure, Parked, Record, WorkerSql};
 use leastlock_testkit::TestDatabase;
+use sqlx::Transaction;
+use tokio_util::sync::CancellationToken;
 
 use crate::bench::{BAD, GOOD, append, consumed, failing_at};
-use crate::rig::{Bus, LIMIT, Rig, Running, Told, start};
+use crate::rig::{Bus, LIMIT, Rig, Running, Told, apply, start};
 
 const ALL: [&str; 4] = [BAD, GOOD[0], GOOD[1], GOOD[2]];
 
 /// A rig in which record 2 of the bad key fails for good, until it is mended.
 struct Parking<DB: Bus> {
     rig: Rig<DB>,
-    parking_topic: String,
+    copies: String,
     mended: Arc<AtomicBool>,
 }
 
 impl<DB: Bus> Parking<DB> {
     async fn new(database: TestDatabase<DB>) -> Self {
         let rig = Rig::new(database, 2).await;
-        let parking_topic = rig.broker.topic(3).await;
-        Self { rig, parking_topic, mended: Arc::default() }
+        let copies = rig.broker.topic(3).await;
+        Self { rig, copies, mended: Arc::default() }
     }
 
     fn start(&self, owner: &'static str) -> Running {
-        self.start_with(owner, OnFailure::park_key(&self.parking_topic))
+        self.start_with(owner, OnFailure::park_key(&self.copies))
     }
 
     fn start_with(&self, owner: &'static str, policy: OnFailure) -> Running {
+        start(self.rig.builder().on_failure(policy), failing_at(owner, self.wrong()))
+    }
+
+    /// The same in batches, whose handler does not say which record is wrong.
+    fn start_batches(&self) -> Running {
+        let policy = OnFailure::park_key(&self.copies);
+        let worker = self.rig.builder().on_failure(policy).max_batch(10).build().expect("a worker");
+        let shutdown = CancellationToken::new();
+        let handler = Batches { wrong: Box::new(self.wrong()) };
+        Running { task: tokio::spawn(worker.run_batches(handler, shutdown.clone())), shutdown }
+    }
+
+    fn wrong(&self) -> impl Fn(&Record) -> bool + Send + Sync + use<DB> {
         let mended = Arc::clone(&self.mended);
-        let wrong = move |record: &Record| {
+        move |record| {
             let is_it = record.key() == Some(BAD.as_bytes()) && record.value() == Some(b"2");
             is_it && !mended.load(Ordering::SeqCst)
-        };
-        start(self.rig.builder().on_failure(policy), failing_at(owner, wrong))
+        }
     }
 
     fn parked(&self) -> Parked<DB> {
@@ -65,6 +79,22 @@ impl<DB: Bus> Parking<DB> {
     }
 }
 
+struct Batches {
+    wrong: Box<dyn Fn(&Record) -> bool + Send + Sync>,
+}
+
+impl<DB: WorkerSql> BatchHandler<DB> for Batches {
+    async fn handle(&self, batch: &[Record], tx: &mut Transaction<'_, DB>) -> Result<(), BatchFailure> {
+        for record in batch {
+            apply::<DB>(tx, record, "batches").await?;
+        }
+        if batch.iter().any(|record| (self.wrong)(record)) {
+            return Err(Failure::permanent("no such account").into());
+        }
+        Ok(())
+    }
+}
+
 /// Answers the effects of the bad key in the order in which they took place.
 async fn numbers_of_the_bad_key<DB: Bus>(rig: &Rig<DB>) -> Vec<i64> {
     let sql = "SELECT number FROM effect WHERE record_key = '85123A' ORDER BY id";
@@ -75,9 +105,18 @@ async fn numbers_of_the_bad_key<DB: Bus>(rig: &Rig<DB>) -> Vec<i64> {
 
 pub(crate) async fn p13_a_parked_key_is_followed_in_order_and_others_go_on<DB: Bus>(database: TestDatabase<DB>) {
     let parking = Parking::new(database).await;
+    parked_and_released(&parking, || parking.start("first")).await;
+}
+
+pub(crate) async fn p13_a_parked_key_is_followed_in_order_by_batches_too<DB: Bus>(database: TestDatabase<DB>) {
+    let parking = Parking::new(database).await;
+    parked_and_released(&parking, || parking.start_batches()).await;
+}
+
+async fn parked_and_released<DB: Bus>(parking: &Parking<DB>, start: impl FnOnce() -> Running) {
     let rig = &parking.rig;
     rig.produce(&ALL, 1..=5).await;
-    let worker = parking.start("first");
+    let worker = start();
     rig.effects(1 + 3 * 5).await;
     let key = parking.records(4).await;
     assert_eq!((key.cause, key.records, key.under_way), (Cause::Permanent, 4, false));
@@ -99,7 +138,7 @@ pub(crate) async fn p13_a_parked_key_is_followed_in_order_and_others_go_on<DB: B
     };
     assert!(sum(|partition| partition.parked) >= 6, "{summary:?}");
     assert_eq!(sum(|partition| partition.parked), sum(|partition| partition.released), "{summary:?}");
-    let copies = consumed(rig, &parking.parking_topic, 6).await;
+    let copies = consumed(rig, &parking.copies, 6).await;
     let causes: Vec<_> = copies.iter().filter_map(Origin::of).map(|origin| origin.cause).collect();
     assert_eq!(causes[..2], [Cause::Permanent, Cause::Follows], "{causes:?}");
     assert!(copies.iter().all(|copy| copy.partition() == copies[0].partition()), "one key, one partition");
@@ -109,7 +148,7 @@ pub(crate) async fn p13_double_a_dead_letter_lets_later_records_overtake<DB: Bus
     let parking = Parking::new(database).await;
     let rig = &parking.rig;
     rig.produce(&ALL, 1..=5).await;
-    let worker = parking.start_with("first", OnFailure::dead_letter(&parking.parking_topic));
+    let worker = parking.start_with("first", OnFailure::dead_letter(&parking.copies));
     rig.effects(4 + 3 * 5).await;
     worker.stop().await;
     assert_eq!(numbers_of_the_bad_key(rig).await, [1, 3, 4, 5], "3 has overtaken 2");
@@ -129,7 +168,7 @@ pub(crate) async fn p13_a_release_goes_on_where_a_crash_has_ended_it<DB: Bus>(da
         let hangs = record.key() == Some(BAD.as_bytes()) && record.value() == Some(b"6");
         Box::pin(async move { if hangs { std::future::pending().await } else { Ok(()) } })
     });
-    let second = start(rig.builder().on_failure(OnFailure::park_key(&parking.parking_topic)), hangs);
+    let second = start(rig.builder().on_failure(OnFailure::park_key(&parking.copies)), hangs);
     parking.release(&key).await;
     // Records 2 to 5 have left; 6 is open.
     parking.rig.until("SELECT count(*) FROM effect WHERE record_key = '85123A'", |found| found == 5, "release").await;

@@ -1,5 +1,6 @@
 //! What holds on every engine.
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 use std::time::Duration;
 
 use leastlock_core::Statement;
@@ -9,10 +10,12 @@ use leastlock_partition_worker::{Error, MIGRATIONS, Parked, TopicPartition, Work
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Transaction;
 
+#[cfg_attr(not(feature = "postgres"), allow(unused_imports, reason = "PostgreSQL alone needs all of it"))]
 use crate::doubles::{Follow, Leave, follow_without_lock};
 
 const GROUP: &str = "ledger";
 const KEY: &[u8] = b"85123A";
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 const LIMIT: Duration = Duration::from_mins(1);
 
 pub(crate) trait Tested: TestEngine + WorkerSql {}

@@ -67,7 +67,7 @@ pub(crate) async fn p9_an_incremental_revocation_leaves_kept_partitions_alone<DB
     assert_eq!(rig.database.int("SELECT count(*) FROM leastlock_partition WHERE epoch > 2").await, 0);
     let kept = rig.database.int("SELECT count(*) FROM leastlock_partition WHERE epoch = 1").await;
     let (first, second) = (first.stop().await, second.stop().await);
-    let untouched = first.partitions.values().filter(|of| (of.taken_over, of.released, of.already_done) == (1, 0, 0));
+    let untouched = first.partitions.values().filter(|of| (of.taken_over, of.given_back, of.already_done) == (1, 0, 0));
     assert_eq!(i64::try_from(untouched.count()), Ok(kept), "{first:?}");
     assert!(kept > 0 && second.processed() > 0, "{first:?} {second:?}");
     rig.assert_exactly_once(&KEYS, 6).await;
