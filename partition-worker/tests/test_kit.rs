@@ -1,5 +1,5 @@
 //! The test kit: it passes handlers that are right, and catches those that make a classic mistake.
-#![cfg(feature = "testing")]
+#![cfg(all(feature = "testing", any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
 
 #[path = "test_kit/doubles.rs"]
 mod doubles;

@@ -83,7 +83,7 @@ pub(crate) async fn notes<DB: WorkerSql>(pool: &Pool<DB>) -> BTreeMap<String, Ve
     let rows = Statement::new("SELECT record_key, number FROM note ORDER BY id");
     let mut notes = BTreeMap::<_, Vec<_>>::new();
     for row in rows.fetch_all::<DB>(&mut connection).await.expect("the notes") {
-        notes.entry(row.text(0).expect("a key").to_owned()).or_default().push(row.int(1).expect("a number"));
+        notes.entry(row.text(0).expect("a key")).or_default().push(row.int(1).expect("a number"));
     }
     notes
 }
