@@ -28,6 +28,8 @@ mod attempt;
 mod batches;
 mod database;
 mod failed;
+#[cfg(feature = "testing")]
+mod faulty;
 mod fold;
 mod give_up;
 mod lane;
@@ -47,6 +49,8 @@ pub(crate) use self::batches::Batches;
 pub(crate) use self::database::Database;
 use self::failed::Failed;
 pub(crate) use self::failed::Failures;
+#[cfg(feature = "testing")]
+pub(crate) use self::faulty::Faulty;
 use self::give_up::GivenUp;
 pub(crate) use self::processes::Processes;
 pub(crate) use self::records::Records;

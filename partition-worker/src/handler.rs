@@ -174,6 +174,24 @@ pub trait Process: Send + Sync + 'static {
     fn process(&self, record: &Record) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
+impl<DB: Dialect, H: Handler<DB>> Handler<DB> for std::sync::Arc<H> {
+    async fn handle(&self, record: &Record, tx: &mut Transaction<'_, DB>) -> Result<(), Failure> {
+        H::handle(self, record, tx).await
+    }
+}
+
+impl<DB: Dialect, H: BatchHandler<DB>> BatchHandler<DB> for std::sync::Arc<H> {
+    async fn handle(&self, batch: &[Record], tx: &mut Transaction<'_, DB>) -> Result<(), BatchFailure> {
+        H::handle(self, batch, tx).await
+    }
+}
+
+impl<H: Process> Process for std::sync::Arc<H> {
+    async fn process(&self, record: &Record) -> Result<(), Failure> {
+        H::process(self, record).await
+    }
+}
+
 /// Why a handler failed. Made with `?` from any error.
 ///
 /// A failure is retried, except where trying again meets the same: what [`permanent`](Self::permanent) made, and a

@@ -31,6 +31,8 @@ const OF_MEMBERS: [&str; 7] = [
 pub(crate) struct Inquiry {
     config: ClientConfig,
     client: Mutex<Option<Arc<BaseConsumer>>>,
+    #[cfg(feature = "testing")]
+    scripted: Option<Arc<crate::testing::Member>>,
 }
 
 impl Inquiry {
@@ -38,11 +40,26 @@ impl Inquiry {
         for setting in OF_MEMBERS {
             config.remove(setting);
         }
-        Arc::new(Self { config, client: Mutex::default() })
+        Arc::new(Self {
+            config,
+            client: Mutex::default(),
+            #[cfg(feature = "testing")]
+            scripted: None,
+        })
+    }
+
+    /// Asks a scripted broker instead.
+    #[cfg(feature = "testing")]
+    pub(crate) fn scripted(config: ClientConfig, member: Arc<crate::testing::Member>) -> Arc<Self> {
+        Arc::new(Self { config, client: Mutex::default(), scripted: Some(member) })
     }
 
     /// What the group has committed: the offset and its metadata.
     pub(crate) async fn committed(self: &Arc<Self>, partition: &TopicPartition) -> KafkaResult<Option<(i64, String)>> {
+        #[cfg(feature = "testing")]
+        if let Some(member) = &self.scripted {
+            return Ok(member.broker().committed(partition));
+        }
         let asked = partition.clone();
         self.ask(move |client| {
             let mut list = TopicPartitionList::new();
@@ -65,12 +82,20 @@ impl Inquiry {
         partition: &TopicPartition,
         within: Duration,
     ) -> KafkaResult<(i64, i64)> {
+        #[cfg(feature = "testing")]
+        if let Some(member) = &self.scripted {
+            return Ok(member.broker().range(partition));
+        }
         let asked = partition.clone();
         self.ask(move |client| client.fetch_watermarks(asked.topic(), asked.partition(), within.min(TIMEOUT))).await
     }
 
     /// Which topic of that name there is; `None`: the cluster does not say.
     pub(crate) async fn topic_id(self: &Arc<Self>, topic: &str) -> KafkaResult<Option<TopicId>> {
+        #[cfg(feature = "testing")]
+        if self.scripted.is_some() {
+            return Ok(None);
+        }
         let asked = topic.to_owned();
         let answer = self.ask(move |client| topic_id::of_topic(client.client(), &asked, TIMEOUT)).await;
         match answer {

@@ -108,6 +108,7 @@
 //! | [`flow`] | back-pressure; pure |
 //! | `health` (feature `kafka`) | how a worker is, for a readiness probe |
 //! | `lag` (feature `kafka`) | how far it is behind |
+//! | `testing` (feature `testing`) | handlers against scripted records, rebalances and crashes |
 //! | `metrics` (feature `metrics`) | what workers measure |
 //! | [`on_failure`] | what becomes of a record that its handler has failed for good |
 //! | [`dead_letter`] | copies of records in another topic |
@@ -134,6 +135,8 @@ mod polling;
 mod settings;
 #[cfg(feature = "kafka")]
 mod stall;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(feature = "kafka")]
 mod topic_id;
 #[cfg(feature = "kafka")]

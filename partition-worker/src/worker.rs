@@ -50,6 +50,8 @@ pub struct Worker<M: Mode> {
     mode: M,
     settings: Settings,
     probe: Probe,
+    #[cfg(feature = "testing")]
+    scripted: Option<Arc<crate::testing::Member>>,
 }
 
 impl<M: Mode> Worker<M> {
@@ -145,10 +147,28 @@ impl Worker<AtLeastOnce> {
 
 impl<M: Mode> Worker<M> {
     fn origin(&self) -> Origin {
+        #[cfg(feature = "testing")]
+        if let Some(member) = &self.scripted {
+            return Origin::scripted(self.kafka.clone(), self.reset, Arc::clone(member));
+        }
         Origin::new(self.kafka.clone(), self.reset)
     }
 
     async fn consume<U: Unit>(
+        self,
+        unit: U,
+        concurrency: usize,
+        shutdown: CancellationToken,
+    ) -> Result<Summary, Error> {
+        #[cfg(feature = "testing")]
+        if let Some(member) = self.scripted.clone() {
+            let unit = crate::dispatch::Faulty { unit, member };
+            return Box::pin(self.work_through(unit, concurrency, shutdown)).await;
+        }
+        self.work_through(unit, concurrency, shutdown).await
+    }
+
+    async fn work_through<U: Unit>(
         self,
         unit: U,
         concurrency: usize,
@@ -166,11 +186,20 @@ impl<M: Mode> Worker<M> {
             probe: probe.clone(),
         };
         let dead_letters = DeadLetters::new(kafka, self.group);
+        #[cfg(feature = "testing")]
+        let dead_letters = dead_letters.scripted(self.scripted.clone());
         let dispatch = Dispatch::new(unit, dead_letters, concurrency, self.settings, orders.clone());
         let source: Arc<dyn Source> = Arc::clone(&dispatch) as _;
         probe.watch(Arc::downgrade(&source));
         let _probed = EndOnDrop(&probe);
-        let mut ended = polling::start(setup, Arc::clone(&dispatch) as Arc<dyn Control>, receiver)?;
+        let control = Arc::clone(&dispatch) as Arc<dyn Control>;
+        #[cfg(not(feature = "testing"))]
+        let mut ended = polling::start(setup, control, receiver)?;
+        #[cfg(feature = "testing")]
+        let mut ended = match self.scripted {
+            Some(member) => member.start(setup, control, receiver)?,
+            None => polling::start(setup, control, receiver)?,
+        };
         let abandoned = CloseOnDrop { dispatch: &dispatch, orders: &orders };
 
         let mut fold = interval(fold_every);

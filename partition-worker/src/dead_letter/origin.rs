@@ -89,7 +89,7 @@ pub(crate) struct Stamp<'a> {
 #[cfg(any(feature = "kafka", test))]
 impl Stamp<'_> {
     /// The headers that a copy bears behind those of the original.
-    pub(super) fn headers(&self, record: &Record) -> [(&'static str, Option<String>); 8] {
+    pub(crate) fn headers(&self, record: &Record) -> [(&'static str, Option<String>); 8] {
         [
             (TOPIC, Some(record.topic().to_owned())),
             (PARTITION, Some(record.partition().to_string())),

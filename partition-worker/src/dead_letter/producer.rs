@@ -74,12 +74,27 @@ pub(crate) struct DeadLetters {
     group: String,
     /// Made when the first record fails.
     producer: Mutex<Option<FutureProducer>>,
+    #[cfg(feature = "testing")]
+    scripted: Option<std::sync::Arc<crate::testing::Member>>,
 }
 
 impl DeadLetters {
     /// For failed records of `group`, in the cluster that `consumer` speaks of.
     pub(crate) const fn new(consumer: ClientConfig, group: String) -> Self {
-        Self { consumer, group, producer: Mutex::new(None) }
+        Self {
+            consumer,
+            group,
+            producer: Mutex::new(None),
+            #[cfg(feature = "testing")]
+            scripted: None,
+        }
+    }
+
+    /// The same, in the topics of a scripted broker.
+    #[cfg(feature = "testing")]
+    pub(crate) fn scripted(mut self, member: Option<std::sync::Arc<crate::testing::Member>>) -> Self {
+        self.scripted = member;
+        self
     }
 
     /// The consumer group.
@@ -93,6 +108,11 @@ impl DeadLetters {
     /// # Cancel safety
     /// It only reads; dropped, it goes on for a while in the background.
     pub(crate) async fn read(&self, topic: &str, places: Vec<(i32, i64)>) -> KafkaResult<Vec<Copy>> {
+        #[cfg(feature = "testing")]
+        if let Some(member) = &self.scripted {
+            let copy = |&(partition, offset): &(i32, i64)| member.broker().at(topic, partition, offset);
+            return Ok(places.iter().map(|place| super::origin::original(&copy(place)?)).collect());
+        }
         reader::read(&self.consumer, topic, places).await
     }
 
@@ -101,6 +121,10 @@ impl DeadLetters {
     /// # Cancel safety
     /// Dropped half-way, the copy may be there or not.
     pub(crate) async fn send(&self, topic: &str, record: &Record, stamp: &Stamp<'_>) -> Result<(i32, i64), SendError> {
+        #[cfg(feature = "testing")]
+        if let Some(member) = &self.scripted {
+            return Ok(member.broker().copy(topic, record, stamp));
+        }
         let sent = self.try_send(topic, record, stamp, record.timestamp_ms()).await;
         match sent {
             // A topic may bound how far back timestamps reach; the original one stands in the headers.

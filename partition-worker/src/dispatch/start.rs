@@ -32,6 +32,12 @@ impl Origin {
         Self { inquiry: Inquiry::new(kafka), reset, topics: Mutex::default() }
     }
 
+    /// The same, asking a scripted broker.
+    #[cfg(feature = "testing")]
+    pub(crate) fn scripted(kafka: ClientConfig, reset: Reset, member: Arc<crate::testing::Member>) -> Self {
+        Self { inquiry: Inquiry::scripted(kafka, member), reset, topics: Mutex::default() }
+    }
+
     /// Where the group starts: at what it has committed to Kafka, else as `auto.offset.reset` says. It is asked for until
     /// there is an answer.
     pub(super) async fn find(&self, partition: &TopicPartition) -> Commit {

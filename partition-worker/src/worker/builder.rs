@@ -24,11 +24,27 @@ pub struct Builder<M: Mode> {
     topics: Vec<String>,
     effect: Option<Effect<M>>,
     settings: Settings,
+    #[cfg(feature = "testing")]
+    scripted: Option<std::sync::Arc<crate::testing::Member>>,
 }
 
 impl<M: Mode> Builder<M> {
     pub(super) fn new(kafka: ClientConfig) -> Self {
-        Self { kafka, topics: Vec::new(), effect: None, settings: Settings::default() }
+        Self {
+            kafka,
+            topics: Vec::new(),
+            effect: None,
+            settings: Settings::default(),
+            #[cfg(feature = "testing")]
+            scripted: None,
+        }
+    }
+
+    /// A member of a scripted group, and no client of Kafka.
+    #[cfg(feature = "testing")]
+    pub(crate) fn scripted(mut self, member: std::sync::Arc<crate::testing::Member>) -> Self {
+        self.scripted = Some(member);
+        self
     }
 
     /// Consumes this topic, beside others that were named.
@@ -206,7 +222,9 @@ impl<M: Mode> Builder<M> {
     /// [`Error::Setting`] names what is missing or out of its range, [`Error::Contradiction`] a setting of the Kafka client
     /// that contradicts the worker.
     pub fn build(self) -> Result<Worker<M>, Error> {
-        let Self { kafka, topics, effect, settings } = self;
+        #[cfg(feature = "testing")]
+        let scripted = self.scripted;
+        let Self { kafka, topics, effect, settings, .. } = self;
         let (kafka, group, reset) = consumer_config(&kafka)?;
         settings.check()?;
         if topics.is_empty() {
@@ -217,6 +235,16 @@ impl<M: Mode> Builder<M> {
         settings.check_topics(&topics)?;
         settings.policies().try_for_each(|policy| mode.check(policy))?;
         let probe = Probe::new(settings.stall_after);
-        Ok(Worker { kafka, group, reset, topics, mode, settings, probe })
+        Ok(Worker {
+            kafka,
+            group,
+            reset,
+            topics,
+            mode,
+            settings,
+            probe,
+            #[cfg(feature = "testing")]
+            scripted,
+        })
     }
 }
