@@ -47,7 +47,7 @@ async fn records_are_applied_to_the_ledger() {
 
     let (mut kafka, shutdown) = (ClientConfig::new(), CancellationToken::new());
     kafka.set("bootstrap.servers", broker.bootstrap()).set("group.id", "ledger");
-    let run = build_ledger(pool.clone(), kafka, &topic, shutdown.clone());
+    let run = Box::pin(build_ledger(pool.clone(), kafka, &topic, shutdown.clone()));
     let reader = async {
         let units = || sqlx::query_scalar::<_, i64>("SELECT units FROM ledger").fetch_one(&pool);
         while units().await.unwrap() != 3 {

@@ -75,10 +75,10 @@ async fn consume<DB: Engine>(args: &WorkerArgs) -> Result<(), Ended> {
     let summary = if args.unfenced {
         let worker =
             Worker::builder(kafka).topic(&args.topic).effect(Effect::at_least_once()).concurrency(handlers).build();
-        worker.map_err(unfit)?.run(Unfenced { ledger, pool }, shutdown).await
+        worker.map_err(|error| unfit(&error))?.run(Unfenced { ledger, pool }, shutdown).await
     } else {
         let worker = Worker::builder(kafka).topic(&args.topic).effect(Effect::in_database(&pool));
-        worker.concurrency(handlers).build().map_err(unfit)?.run(ledger, shutdown).await
+        worker.concurrency(handlers).build().map_err(|error| unfit(&error))?.run(ledger, shutdown).await
     };
     let summary = summary.map_err(|error| Ended::refused("the worker stopped", &error))?;
     let done: u64 = summary.partitions.values().map(|partition| partition.already_done).sum();
@@ -86,6 +86,6 @@ async fn consume<DB: Engine>(args: &WorkerArgs) -> Result<(), Ended> {
     Ok(())
 }
 
-fn unfit(error: leastlock::partition_worker::Error) -> Ended {
-    Ended::refused("the worker", &error)
+fn unfit(error: &leastlock::partition_worker::Error) -> Ended {
+    Ended::refused("the worker", error)
 }
