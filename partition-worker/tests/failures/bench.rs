@@ -82,17 +82,3 @@ pub(crate) async fn on_the_mock_cluster<DB: Bus>(mut rig: Rig<DB>) -> Rig<DB> {
     rig.topic = rig.broker.topic(1).await;
     rig
 }
-
-/// Gives a topic of the real broker another setting.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(crate) async fn alter(broker: &Broker, topic: &str, setting: &str, value: &str) {
-    use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
-    use rdkafka::client::DefaultClientContext;
-
-    let admin: AdminClient<DefaultClientContext> =
-        ClientConfig::new().set("bootstrap.servers", broker.bootstrap()).create().expect("an admin client");
-    let alter = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(setting, value);
-    let options = AdminOptions::new().operation_timeout(Some(LIMIT));
-    let altered = admin.alter_configs([&alter], &options).await.expect("the broker answers");
-    altered.into_iter().next().expect("an answer for the topic").expect("the setting is taken");
-}

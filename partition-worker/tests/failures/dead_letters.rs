@@ -221,7 +221,7 @@ pub(crate) async fn a_record_that_its_topic_does_not_take_stops_the_worker_and_i
 
     let rig = Rig::new(database, 1).await;
     let dead = rig.broker.topic(1).await;
-    crate::bench::alter(&rig.broker, &dead, "max.message.bytes", "2000").await;
+    rig.broker.set(&dead, "max.message.bytes", "2000").await;
     append(&rig.broker, &rig.topic, &Record::new("", 0, 0).with_key(BAD).with_value("x".repeat(1_990))).await;
     append(&rig.broker, &rig.topic, &Record::new("", 0, 1).with_key(GOOD[0]).with_value("x")).await;
     let policy = OnFailure::dead_letter(&dead);
@@ -231,7 +231,7 @@ pub(crate) async fn a_record_that_its_topic_does_not_take_stops_the_worker_and_i
     assert_eq!(*topic, dead);
     assert_eq!(rig.database.int(NEXT).await, 0);
 
-    crate::bench::alter(&rig.broker, &dead, "max.message.bytes", "1000000").await;
+    rig.broker.set(&dead, "max.message.bytes", "1000000").await;
     let worker = start(rig.builder().on_failure(policy), failing_at("second", |_| true));
     rig.until(NEXT, |next| next == 2, "fold of all").await;
     worker.stop().await;
