@@ -201,7 +201,14 @@ impl Sink for Moved {
 
     async fn send(&self, batch: Batch) {
         let advance = "SELECT pg_replication_slot_advance($1::text::name, pg_current_wal_lsn())::text";
-        sqlx::query(advance).bind(&self.1).execute(&self.0).await.unwrap();
+        // The relay may be reading on meanwhile, and one session at a time has a slot.
+        let is_in_use = |error: &sqlx::Error| {
+            error.as_database_error().is_some_and(|error| error.code().as_deref() == Some("55006"))
+        };
+        while let Err(error) = sqlx::query(advance).bind(&self.1).execute(&self.0).await {
+            assert!(is_in_use(&error), "{error}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         batch.published();
     }
 
