@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -18,6 +18,8 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::future_producer::FutureProducerContext;
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
+
+use crate::until;
 
 /// Where the Kafka brokers for tests listen; `scripts/services env` prints it.
 pub const KAFKA_BROKERS: &str = "LEASTLOCK_KAFKA_BROKERS";
@@ -106,6 +108,20 @@ impl Broker {
         }
         self.led(&name, partitions).await;
         name
+    }
+
+    /// Gives a topic of the real broker another setting, and waits until the broker goes by it: it answers before that.
+    pub async fn set(&self, topic: &str, setting: &str, value: &str) {
+        let admin = self.admin.as_ref().expect("only of the real broker");
+        let (topic, options) = (ResourceSpecifier::Topic(topic), AdminOptions::new());
+        let altered = admin.alter_configs([&AlterConfig::new(topic).set(setting, value)], &options).await;
+        altered.expect("the broker answers").pop().expect("an answer for the topic").expect("the setting is taken");
+        until("the broker goes by its topic's new setting", REQUEST_LIMIT, async || {
+            let described = admin.describe_configs([&topic], &options).await.expect("the broker answers").pop();
+            let described = described.expect("an answer for the topic").expect("the topic is there");
+            described.get(setting).is_some_and(|entry| entry.value.as_deref() == Some(value))
+        })
+        .await;
     }
 
     /// Appends a record, to the partition that its key belongs to; answers partition and offset once it is durable.

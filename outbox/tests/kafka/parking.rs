@@ -10,7 +10,6 @@ use leastlock_testkit::{TestDatabase, TestEngine};
 use rdkafka::ClientConfig;
 use tokio_util::sync::CancellationToken;
 
-use crate::refusals::alter_topic;
 use crate::suite::{PATIENCE, sink};
 
 async fn until_parked<DB: TestEngine + OutboxSql>(parked: &Parked<DB>, topic: &str, events: usize) -> Vec<ParkedEvent> {
@@ -73,8 +72,8 @@ async fn parked_and_mended<DB: TestEngine + OutboxSql>(database: TestDatabase<DB
     let outbox = Outbox::open(&database.pool).await.unwrap();
     let parked = Parked::of(&database.pool);
     let (sized, compacted) = (broker.topic(1).await, broker.topic(1).await);
-    alter_topic(&broker, &sized, "max.message.bytes", "2000").await;
-    alter_topic(&broker, &compacted, "cleanup.policy", "compact").await;
+    broker.set(&sized, "max.message.bytes", "2000").await;
+    broker.set(&compacted, "cleanup.policy", "compact").await;
     let relay = Relay::builder(&database.pool, sink).woken_by(outbox.wake()).build().unwrap();
     let (stats, shutdown) = (relay.stats(), CancellationToken::new());
     let running = tokio::spawn(relay.run(shutdown.clone()));
@@ -110,7 +109,7 @@ async fn parked_and_mended<DB: TestEngine + OutboxSql>(database: TestDatabase<DB
     assert_eq!(stats.overtaking(), 0, "all of it was known beforehand");
 
     // The operator raises a limit.
-    alter_topic(&broker, &sized, "max.message.bytes", "20000").await;
+    broker.set(&sized, "max.message.bytes", "20000").await;
     let first_large = of_sized.iter().find(|event| event.refused && event.reason.contains("2000")).unwrap();
     retried(&parked, &Retry::Event(first_large.event_id), &Filter::key(&sized, "a")).await;
     append(vec![Event::new(&sized, "a").bytes("a4")]).await;

@@ -6,20 +6,9 @@ use leastlock_outbox::{Error, Event, KafkaSink, MIGRATIONS, OnRefusal, Outbox, O
 use leastlock_testkit::broker::{Broker, Record};
 use leastlock_testkit::{TestDatabase, TestEngine};
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
-use rdkafka::client::DefaultClientContext;
 use tokio_util::sync::CancellationToken;
 
 use crate::suite::{PATIENCE, sink};
-
-pub(crate) async fn alter_topic(broker: &Broker, topic: &str, name: &str, value: &str) {
-    let mut config = ClientConfig::new();
-    let admin: AdminClient<DefaultClientContext> =
-        config.set("bootstrap.servers", broker.bootstrap()).create().expect("an admin client");
-    let altered = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(name, value);
-    let answers = admin.alter_configs(&[altered], &AdminOptions::new()).await.expect("the broker answers");
-    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-}
 
 /// Runs a relay until it stops at an event; what the sink said of it, and the values that stand in `topic`.
 async fn stops_at<DB: TestEngine + OutboxSql>(
@@ -56,7 +45,7 @@ pub(crate) async fn b7_what_a_topic_cannot_take_is_found_before_anything_is_sent
 
     // Larger than this topic takes; it would pass elsewhere. One byte less passes.
     let topic = broker.topic(1).await;
-    alter_topic(&broker, &topic, "max.message.bytes", "1000").await;
+    broker.set(&topic, "max.message.bytes", "1000").await;
     let sized = |bytes: usize| Event::new(&topic, "k").bytes("x".repeat(bytes));
     // 61 of the batch, 4 + 2 of the record, 2 of the key, 2 + 1 of lengths, 57 of the header with the event id.
     let most = (1..1000).rev().find(|bytes| batch(*bytes) <= 1000).unwrap();
@@ -73,7 +62,7 @@ pub(crate) async fn b7_what_a_topic_cannot_take_is_found_before_anything_is_sent
 
     // No key, on a topic that keeps the last value of each.
     let topic = broker.topic(1).await;
-    alter_topic(&broker, &topic, "cleanup.policy", "compact").await;
+    broker.set(&topic, "cleanup.policy", "compact").await;
     let (reason, landed) = stops_at(&fresh().await, &broker, vec![Event::without_key(&topic).bytes("1")], &topic).await;
     assert!(reason.contains("compacted"), "{reason}");
     assert_eq!(landed, Vec::<String>::new());
@@ -124,7 +113,7 @@ pub(crate) async fn b7_event_refused_among_others_is_told_from_the_innocent<DB: 
         }
     };
     tokio::time::timeout(PATIENCE, first).await.expect("it is published, and what the topic takes is known");
-    alter_topic(&broker, &topic, "max.message.bytes", "2000").await;
+    broker.set(&topic, "max.message.bytes", "2000").await;
 
     let value = |number: usize| if number == 20 { "x".repeat(5_000) } else { number.to_string() };
     append((0..40).map(|number| Event::new(&topic, "k").bytes(value(number))).collect()).await;
@@ -175,7 +164,7 @@ async fn lands_but<DB: TestEngine + OutboxSql>(
     };
     append(vec![Event::new(&topic, "k").bytes("first")]).await;
     settled(1).await;
-    alter_topic(broker, &topic, name, value).await;
+    broker.set(&topic, name, value).await;
     let events = events(&topic);
     let count = events.len() as u64;
     append(events).await;

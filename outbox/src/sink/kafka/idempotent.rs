@@ -181,8 +181,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use leastlock_testkit::broker::Broker;
-    use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
-    use rdkafka::client::DefaultClientContext;
 
     use super::*;
     use crate::event::EventId;
@@ -215,10 +213,7 @@ mod tests {
         let topic = broker.topic(1).await;
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", broker.bootstrap());
-        let admin: AdminClient<DefaultClientContext> = config.create().expect("an admin client");
-        let compacted = AlterConfig::new(ResourceSpecifier::Topic(&topic)).set("cleanup.policy", "compact");
-        let altered = admin.alter_configs(&[compacted], &AdminOptions::new()).await.expect("the broker answers");
-        assert!(altered.iter().all(Result::is_ok), "{altered:?}");
+        broker.set(&topic, "cleanup.policy", "compact").await;
         // So long that it becomes one batch.
         config.set("linger.ms", "500").set("enable.idempotence", "true");
         let (sink, topics) =
