@@ -11,6 +11,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration { version: 3, name: "shards", sql: include_str!("../migrations/postgres/0003_shards.sql") },
         Migration { version: 4, name: "append", sql: include_str!("../migrations/postgres/0004_append.sql") },
         Migration { version: 5, name: "raised", sql: include_str!("../migrations/postgres/0005_raised.sql") },
+        Migration { version: 6, name: "generations", sql: include_str!("../migrations/postgres/0006_generations.sql") },
     ],
     sqlite: &[
         Migration { version: 1, name: "outbox", sql: include_str!("../migrations/sqlite/0001_outbox.sql") },

@@ -45,11 +45,11 @@ pub trait OutboxSql: ParkedSql + ShardsSql + KeyLockSql {
         events: &[(u16, &Event)],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Takes at most `most` shards for `owner` that are free, or that are its own by name and not among the shards `held`.
+    /// Takes at most `most` of the shards `among` for `owner`: those that are free, or that are its own by name.
     fn claim(
         connection: &mut Self::Connection,
         owner: &str,
-        held: &[i64],
+        among: &[i64],
         most: i64,
         lease_ms: i64,
     ) -> impl Future<Output = Result<Vec<Cursor>, sqlx::Error>> + Send;

@@ -2,8 +2,8 @@
 -- process that stops holds no lock: the server goes on to the COMMIT without it. Isolation: READ COMMITTED, so that rows that
 -- are not free are not kept locked. Whether a lease is over is judged by the database's clock. The epoch fences the previous
 -- owner: it deletes nothing any more.
--- Free for this owner is also what bears its name though it does not hold it: it lost the answer of an earlier claim, or gave
--- the shard up. At most {most} shards.
+-- At most {most} of the shards named, none of which the owner holds. Free for it is also what bears its name: it lost the answer
+-- of an earlier claim, or gave the shard up.
 ROLLBACK;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 START TRANSACTION;
@@ -11,9 +11,8 @@ SELECT JSON_ARRAYAGG(free.shard) INTO @leastlock_free
 FROM (
     SELECT shard
     FROM leastlock_outbox_shard
-    WHERE lease_until IS NULL
-       OR lease_until <= UTC_TIMESTAMP(6)
-       OR (owner = @leastlock_owner AND NOT JSON_CONTAINS(@leastlock_held, CAST(shard AS CHAR)))
+    WHERE JSON_CONTAINS(@leastlock_among, CAST(shard AS CHAR))
+      AND (lease_until IS NULL OR lease_until <= UTC_TIMESTAMP(6) OR owner = @leastlock_owner)
     ORDER BY shard
     LIMIT {most}
     FOR UPDATE SKIP LOCKED

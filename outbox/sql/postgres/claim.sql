@@ -1,12 +1,13 @@
 -- Lock: the rows of free shards; a shard that another relay is claiming is skipped. Isolation: READ COMMITTED. Whether a
 -- lease is over is judged by the database's clock. The epoch fences the previous owner: it advances no cursor any more.
--- Free for this owner is also what bears its name though it does not hold it ($3): it lost the answer of an earlier claim,
--- or gave the shard up. At most $4 shards; MATERIALIZED, so that the limit is applied once.
+-- At most $4 of the shards $3, none of which the owner holds; MATERIALIZED, so that the limit is applied once. Free for it is
+-- also what bears its name: it lost the answer of an earlier claim, or gave the shard up.
 WITH free AS MATERIALIZED (
     SELECT shard
     FROM leastlock_outbox_shard
     WHERE NOT waits
-      AND (lease_until IS NULL OR lease_until <= clock_timestamp() OR (owner = $1 AND shard <> ALL ($3::bigint[])))
+      AND shard = ANY ($3::bigint[])
+      AND (lease_until IS NULL OR lease_until <= clock_timestamp() OR owner = $1)
     ORDER BY shard
     LIMIT $4
     FOR UPDATE SKIP LOCKED

@@ -3,7 +3,7 @@
 WITH old AS (
     UPDATE leastlock_outbox_shard SET retired = true
 )
-INSERT INTO leastlock_outbox_shard (shard, waits, seen_id)
-SELECT last.shard + number, true, 0
-FROM (SELECT max(shard) AS shard FROM leastlock_outbox_shard) AS last
+INSERT INTO leastlock_outbox_shard (shard, generation, waits, seen_id)
+SELECT last.shard + number, last.generation + 1, true, 0
+FROM (SELECT max(shard) AS shard, max(generation) AS generation FROM leastlock_outbox_shard) AS last
 CROSS JOIN generate_series(1, $1::bigint) AS number

@@ -31,10 +31,11 @@ SELECT s.shard::bigint,
         FROM leastlock_outbox AS o
         WHERE o.shard = s.shard AND o.xid > pg_current_xact_id() AND o.xid >= pg_snapshot_xmax(pg_current_snapshot())
         ORDER BY o.xid
-        LIMIT 1)::text
+        LIMIT 1)::text,
+       s.generation
 FROM leastlock_outbox_shard AS s
 CROSS JOIN pg_control_system() AS here
 UNION ALL
-SELECT NULL, r.owner, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT NULL, r.owner, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM leastlock_outbox_relay AS r
 WHERE r.seen_until > clock_timestamp()

@@ -38,11 +38,12 @@ pub trait Log: ParkedLog {
     /// Says that the relay `owner` is there for `stay_ms` more, and answers who else is and who holds which shard.
     fn survey(&self, owner: &str, stay_ms: i64) -> impl Future<Output = Result<Survey, Error>> + Send;
 
-    /// Takes at most `most` shards for `owner` that are free, or that are its own by name and not among the shards `held`.
+    /// Takes at most `most` of the shards `among` for `owner`: those that are free, or that are its own by name. It holds none of
+    /// them, as far as it knows.
     fn claim(
         &self,
         owner: &str,
-        held: &[i64],
+        among: &[i64],
         most: i64,
         lease_ms: i64,
     ) -> impl Future<Output = Result<Vec<Cursor>, Error>> + Send;
@@ -111,7 +112,7 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
         Ok(survey)
     }
 
-    async fn claim(&self, owner: &str, held: &[i64], most: i64, lease_ms: i64) -> Result<Vec<Cursor>, Error> {
+    async fn claim(&self, owner: &str, among: &[i64], most: i64, lease_ms: i64) -> Result<Vec<Cursor>, Error> {
         // Before the positions are taken from the table: if the server is another one by the first read, this connection is lost. Where
         // a read is under way there is one.
         if let (Ok(mut kept), true) = (self.reader.try_lock(), DB::READER.is_some())
@@ -120,7 +121,7 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
             *kept = Some(Lent::reader(&self.pool).await?);
         }
         let mut connection = Lent::from(&self.pool).await?;
-        let claimed = DB::claim(&mut connection, owner, held, most, lease_ms).await.map_err(Error::database::<DB>)?;
+        let claimed = DB::claim(&mut connection, owner, among, most, lease_ms).await.map_err(Error::database::<DB>)?;
         connection.give_back();
         Ok(claimed)
     }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::relay::balance::plan;
+use crate::relay::balance::{Claim, plan};
 use crate::relay::connection::within;
 use crate::relay::cursor::Cursor;
 use crate::relay::log::Log;
@@ -78,16 +78,18 @@ impl Ownership {
         for held in self.held().iter_mut().filter(|held| plan.give_up.contains(&held.shard)) {
             held.draining = true;
         }
-        let claimed = if plan.claim == 0 { Vec::new() } else { self.claim(log, plan.claim).await? };
+        let mut claimed = Vec::new();
+        for claim in &plan.claims {
+            claimed.extend(self.claim(log, claim).await?);
+        }
         let look_at = looked + plan.next_end.map_or(pause, |end| pause.min(end + AFTER_THE_END));
         Ok(Balanced { claimed, look_at })
     }
 
-    async fn claim(&self, log: &impl Log, most: usize) -> Result<Vec<Cursor>, Error> {
-        let shards: Vec<i64> = self.held().iter().map(|held| held.shard).collect();
+    async fn claim(&self, log: &impl Log, claim: &Claim) -> Result<Vec<Cursor>, Error> {
         let sent = Instant::now();
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let claimed = log.claim(&self.owner, &shards, most, self.lease_ms()).await?;
+        let most = i64::try_from(claim.most).unwrap_or(i64::MAX);
+        let claimed = log.claim(&self.owner, &claim.among, most, self.lease_ms()).await?;
         let mut held = self.held();
         held.retain(|held| claimed.iter().all(|cursor| cursor.shard != held.shard));
         let (until, draining) = (self.until(sent), false);

@@ -63,12 +63,12 @@ impl OutboxSql for MySql {
     async fn claim(
         connection: &mut Self::Connection,
         owner: &str,
-        held: &[i64],
+        among: &[i64],
         most: i64,
         lease_ms: i64,
     ) -> Result<Vec<Cursor>, sqlx::Error> {
-        let held = json!(held).to_string();
-        let variables = Statement::new(CLAIM_FOR).bind(owner).bind(lease_ms).bind(&held);
+        let among = json!(among).to_string();
+        let variables = Statement::new(CLAIM_FOR).bind(owner).bind(lease_ms).bind(&among);
         variables.execute::<Self>(&mut *connection).await?;
         let cursor = |row: &MySqlRow| {
             let position = Position { done: String::new(), target: None, last_id: 0 };

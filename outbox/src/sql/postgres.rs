@@ -58,11 +58,11 @@ impl OutboxSql for Postgres {
     async fn claim(
         connection: &mut Self::Connection,
         owner: &str,
-        held: &[i64],
+        among: &[i64],
         most: i64,
         lease_ms: i64,
     ) -> Result<Vec<Cursor>, sqlx::Error> {
-        let claim = Statement::new(CLAIM).bind(owner).bind(lease_ms).bind(held).bind(most);
+        let claim = Statement::new(CLAIM).bind(owner).bind(lease_ms).bind(among).bind(most);
         let rows = claim.fetch_all::<Self>(connection).await?;
         let cursor = |row: &Row<Self>| {
             let position = Position { done: row.text(2)?, target: row.optional_text(3)?, last_id: row.int(4)? };

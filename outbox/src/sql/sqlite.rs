@@ -39,11 +39,12 @@ impl OutboxSql for Sqlite {
     async fn claim(
         connection: &mut Self::Connection,
         owner: &str,
-        held: &[i64],
+        among: &[i64],
         most: i64,
         lease_ms: i64,
     ) -> Result<Vec<Cursor>, sqlx::Error> {
-        let claim = Statement::new(CLAIM).bind(owner).bind(lease_ms).bind(i64::from(!held.is_empty())).bind(most);
+        let most = if among.is_empty() { 0 } else { most };
+        let claim = Statement::new(CLAIM).bind(owner).bind(lease_ms).bind(most);
         let rows = claim.fetch_all::<Self>(connection).await?;
         let cursor = |row: &leastlock_core::Row<Self>| {
             let position = Position { done: String::new(), target: None, last_id: row.int(2)? };

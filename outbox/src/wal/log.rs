@@ -108,12 +108,12 @@ impl Log for WalLog {
         connection.give_back();
         let name = |session| if Some(session) == own { owner.to_owned() } else { session.to_string() };
         // It ends when its session ends, and that may be now: the next look is as soon as it ever is.
-        let seen = Seen { shard: SHARD, owner: session.map(name), lease_left: UNKNOWN };
+        let seen = Seen { shard: SHARD, generation: 0, owner: session.map(name), lease_left: UNKNOWN };
         Ok(Survey { shards: vec![seen], ..Survey::default() })
     }
 
-    async fn claim(&self, _owner: &str, held: &[i64], most: i64, lease_ms: i64) -> Result<Vec<Cursor>, Error> {
-        if held.contains(&SHARD) || most < 1 {
+    async fn claim(&self, _owner: &str, among: &[i64], most: i64, lease_ms: i64) -> Result<Vec<Cursor>, Error> {
+        if !among.contains(&SHARD) || most < 1 {
             return Ok(Vec::new());
         }
         let mut holder = self.holder.lock().await;

@@ -20,6 +20,11 @@ pub(crate) async fn shares<DB: TestEngine>(pool: &Pool<DB>) -> Vec<i64> {
         "SELECT count(*) FROM leastlock_outbox_shard WHERE lease_until > clock_timestamp() GROUP BY owner ORDER BY count(*)",
         "SELECT count(*) FROM leastlock_outbox_shard WHERE lease_until > UTC_TIMESTAMP(6) GROUP BY owner ORDER BY count(*)",
     );
+    figures(pool, shares).await
+}
+
+/// The first column of every row.
+pub(crate) async fn figures<DB: TestEngine>(pool: &Pool<DB>, shares: &'static str) -> Vec<i64> {
     let mut connection = pool.acquire().await.unwrap();
     let rows = Statement::new(shares).fetch_all::<DB>(&mut connection).await.unwrap();
     rows.iter().map(|row| row.int(0).unwrap()).collect()

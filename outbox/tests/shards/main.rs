@@ -62,6 +62,7 @@ leastlock_testkit::mount!(suite on postgres:
     database_that_only_reads_for_a_while_is_waited_for,
     replay_copies_few_events_at_a_time,
     raised_shards_keep_the_order_of_a_key,
+    raised_shards_are_shared_apart_from_the_old_ones,
     raised_shards_wait_for_what_is_parked,
     raised_shards_do_not_wait_for_what_blocks_nothing,
     open_writer_is_seen_by_its_age,

@@ -4,6 +4,7 @@ use leastlock_outbox::{Asked, Error, Event, OnRefusal, Outbox, Parked, raise_sha
 use leastlock_testkit::TestDatabase;
 use sqlx::{PgPool, Postgres};
 
+use crate::handover::figures;
 use crate::support::{BAD, LEASE, Recorder, Running, commit, tables, until};
 
 const KEYS: usize = 40;
@@ -101,6 +102,33 @@ async fn refused_at_every_isolation_level(
     let insert = "INSERT INTO leastlock_outbox (shard, event_id, topic) VALUES (3, gen_random_uuid(), 't')";
     let refused = sqlx::query(insert).execute(pool).await.unwrap_err();
     assert_eq!(refused.as_database_error().and_then(|error| error.constraint()), Some("leastlock_outbox_active"));
+}
+
+/// Nothing is appended to the old shards: a relay that held those only would have no work.
+pub(crate) async fn raised_shards_are_shared_apart_from_the_old_ones(database: TestDatabase<Postgres>) {
+    let (database, _outbox) = tables(database).await;
+    let (pool, sink) = (&database.pool, Recorder::new());
+    let held = async |retired: bool| {
+        let (old, new) = (
+            "SELECT count(*) FROM leastlock_outbox_shard WHERE lease_until > clock_timestamp() AND retired \
+             GROUP BY owner ORDER BY count(*)",
+            "SELECT count(*) FROM leastlock_outbox_shard WHERE lease_until > clock_timestamp() AND NOT retired \
+             GROUP BY owner ORDER BY count(*)",
+        );
+        figures(pool, if retired { old } else { new }).await
+    };
+    let first = Running::start(pool, &sink);
+    until("the first relay holds all", async || held(false).await == [16]).await;
+    raise_shards(pool, 32).await.unwrap();
+    until("and all new ones", async || held(true).await == [16] && held(false).await == [32]).await;
+    let second = Running::start(pool, &sink);
+    until("the second has half of each", async || held(true).await == [8, 8] && held(false).await == [16, 16]).await;
+    let third = Running::start(pool, &sink);
+    let thirds = async || held(true).await == [5, 5, 6] && held(false).await == [10, 11, 11];
+    until("the third has a third of each", thirds).await;
+    for relay in [first, second, third] {
+        relay.end().await;
+    }
 }
 
 /// What is appended after a raise does not overtake what is parked from before it.

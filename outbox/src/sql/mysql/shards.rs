@@ -33,7 +33,7 @@ impl ShardsSql for MySql {
             };
             let left: Option<i64> = row.try_get(2).map_err(database)?;
             let left = left.and_then(|left| u64::try_from(left).ok()).unwrap_or_default();
-            survey.shards.push(Seen { shard, owner, lease_left: Duration::from_millis(left) });
+            survey.shards.push(Seen { shard, generation: 0, owner, lease_left: Duration::from_millis(left) });
         }
         Ok(survey)
     }

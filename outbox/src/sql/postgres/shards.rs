@@ -91,6 +91,7 @@ fn note_row(row: &Row<Postgres>, survey: &mut Survey) -> Result<(), Error> {
         return Ok(());
     }
     let left = row.optional_int(2).map_err(database)?.and_then(|left| u64::try_from(left).ok());
-    survey.shards.push(Seen { shard, owner, lease_left: Duration::from_millis(left.unwrap_or_default()) });
+    let (generation, lease_left) = (row.int(9).map_err(database)?, Duration::from_millis(left.unwrap_or_default()));
+    survey.shards.push(Seen { shard, generation, owner, lease_left });
     Ok(())
 }

@@ -31,7 +31,7 @@ impl ShardsSql for Sqlite {
             }
             let left = u64::try_from(row.int(2).map_err(database)?).unwrap_or_default();
             let owner = row.optional_text(1).map_err(database)?;
-            survey.shards.push(Seen { shard, owner, lease_left: Duration::from_millis(left) });
+            survey.shards.push(Seen { shard, generation: 0, owner, lease_left: Duration::from_millis(left) });
         }
         Ok(survey)
     }
