@@ -60,7 +60,7 @@ const RETENTION: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::f
 ///
 /// | setting | default | meaning |
 /// |---|---|---|
-/// | `lease` | 10 s | after a crash, shards are taken over when it is over |
+/// | `lease` | 10 s | after a crash, shards are taken over when it is over; one that is to be another relay's waits as long for answers |
 /// | `page` | 200 | events of a shard that one read takes |
 /// | `ahead` | 1,000 | events of a shard that are read ahead of what is published without a gap |
 /// | `in_flight` | 8,000 | events handed over and not noted, over all shards: published twice after a crash |

@@ -165,8 +165,13 @@ impl Pipeline {
     }
 
     /// Sends nothing more of these shards: they are to be another relay's.
-    pub(crate) fn drain(&mut self, shards: &[i64]) {
-        self.lanes.iter_mut().filter(|lane| shards.contains(&lane.shard())).for_each(Lane::drain);
+    pub(crate) fn drain(&mut self, shards: &[i64], now: Instant) {
+        self.lanes.iter_mut().filter(|lane| shards.contains(&lane.shard())).for_each(|lane| lane.drain(now));
+    }
+
+    /// The shards of which something has been on its way for `limit` since they were to be another relay's.
+    pub(crate) fn overdue(&self, limit: Duration, now: Instant) -> Vec<i64> {
+        self.lanes.iter().filter(|lane| lane.is_overdue(limit, now)).map(Lane::shard).collect()
     }
 
     /// Forgets the shards of which nothing is on its way and all that was published is noted, of those that are to be another

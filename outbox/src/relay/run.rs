@@ -218,6 +218,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             let to_load = i64::try_from(self.gate.to_load()).unwrap_or(i64::MAX);
             self.claiming.start(within(limit, "a claim", look(ownership, &*relay.log, to_load)));
         }
+        self.give_up_what_is_overdue(now);
         // What an operator asked for may be on its way too.
         if self.giving_up.is_empty() && self.resuming.is_empty() {
             self.start_giving_up();

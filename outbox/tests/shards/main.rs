@@ -53,6 +53,7 @@ leastlock_testkit::mount!(suite on postgres:
     b10_b20_polls_read_as_much_beside_a_million_rows,
     joining_relay_is_given_its_share_and_nothing_is_published_twice,
     shard_is_not_handed_over_while_something_of_it_is_on_its_way,
+    shard_whose_events_get_no_answer_is_handed_over_after_a_lease,
     relay_that_ends_leaves_its_share_at_once,
     b11_dump_in_a_new_cluster_is_refused_and_rebased,
     b11_log_moved_without_its_sequence_is_not_rebased,
@@ -82,6 +83,7 @@ leastlock_testkit::mount!(suite on mysql:
     doctor_finds_what_endangers_events,
     joining_relay_is_given_its_share_and_nothing_is_published_twice,
     shard_is_not_handed_over_while_something_of_it_is_on_its_way,
+    shard_whose_events_get_no_answer_is_handed_over_after_a_lease,
     relay_that_ends_leaves_its_share_at_once,
 );
 

@@ -44,6 +44,12 @@ impl Running {
         self.task.await.expect("no panic").expect("the relay ends well");
     }
 
+    /// It is gone, and what it held is free when its lease is over.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn kill(self) {
+        self.task.abort();
+    }
+
     /// What a relay that stops by itself says.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) async fn stopped(self) -> Error {

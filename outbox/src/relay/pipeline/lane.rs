@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Fate, Gate, Outgoing, Parked, Progress, Stop};
 use crate::parked::Cause;
@@ -39,8 +39,8 @@ pub(super) struct Lane {
     ids: VecDeque<i64>,
     /// Up to where the note that is under way goes.
     noting: Option<u64>,
-    /// Whether it is to be another relay's.
-    draining: bool,
+    /// Since when it is to be another relay's.
+    draining: Option<Instant>,
 }
 
 /// A page of which some event is not published.
@@ -83,22 +83,31 @@ impl Lane {
             positions,
             ids: VecDeque::new(),
             noting: None,
-            draining: false,
+            draining: None,
         }
     }
 
     /// Nothing more is read or sent, but what was refused among others, which others of its key may have overtaken.
-    pub(super) fn drain(&mut self) {
-        self.draining = true;
+    pub(super) fn drain(&mut self, now: Instant) {
+        self.draining.get_or_insert(now);
     }
 
     pub(super) fn is_draining(&self) -> bool {
-        self.draining
+        self.draining.is_some()
+    }
+
+    fn is_on_its_way(&self) -> bool {
+        self.unanswered > 0 || !self.refused.is_empty()
     }
 
     /// Whether it can be handed over: nothing is on its way, and a relay that takes it up repeats nothing.
     pub(super) fn is_drained(&self) -> bool {
-        self.draining && self.unanswered == 0 && self.refused.is_empty() && self.unnoted() == 0 && self.noting.is_none()
+        self.is_draining() && !self.is_on_its_way() && self.unnoted() == 0 && self.noting.is_none()
+    }
+
+    /// Whether something has been on its way for so long since it was to be handed over.
+    pub(super) fn is_overdue(&self, limit: Duration, now: Instant) -> bool {
+        self.is_on_its_way() && self.draining.is_some_and(|since| now.saturating_duration_since(since) >= limit)
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -188,7 +197,7 @@ impl Lane {
         if !self.refused.is_empty() {
             return self.hand_over_alone(gate, progress, now);
         }
-        if self.draining {
+        if self.is_draining() {
             return Ok(None);
         }
         while let Some(place) = self.pages.iter().position(|page| page.end() > self.handed_over) {

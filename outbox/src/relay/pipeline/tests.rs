@@ -267,7 +267,7 @@ impl World {
             }
             Op::Drain(which) => {
                 let shard = i64::try_from(which.index(usize::try_from(SHARDS).unwrap())).unwrap();
-                self.pipeline.drain(&[shard]);
+                self.pipeline.drain(&[shard], Instant::now());
             }
             Op::GiveUp => drop(self.give_up()),
             // Another relay had the shard for a moment and did nothing.

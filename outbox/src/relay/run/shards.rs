@@ -27,7 +27,7 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
         match look {
             Ok(Look { claimed, look_at }) => {
                 self.claim_at = look_at;
-                self.pipeline.drain(&self.ownership.draining());
+                self.pipeline.drain(&self.ownership.draining(), Instant::now());
                 if !claimed.is_empty() {
                     let own = |(cursor, blocked): Claimed| {
                         self.gate.own(cursor.shard, blocked);
@@ -50,6 +50,19 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
                 self.claim_at = self.resume_at;
                 Ok(())
             }
+        }
+    }
+
+    /// Forgets what has had no answer for the length of a lease, of what is to be another relay's: on a partition without a leader, say.
+    /// That relay sends it again, as it would after a crash of this one, and what this one has sent of it may still land.
+    pub(super) fn give_up_what_is_overdue(&mut self, now: Instant) {
+        let overdue = self.pipeline.overdue(self.relay.settings.lease, now);
+        if !overdue.is_empty() {
+            tracing::warn!(
+                shards = ?overdue,
+                "shards are to be another relay's, and the sink did not answer for all that was sent of them; it is sent again there"
+            );
+            self.abandon();
         }
     }
 
