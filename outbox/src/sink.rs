@@ -43,6 +43,8 @@ pub struct LoggedEvent {
     pub partition: Option<i32>,
     /// How old it was when it was read, in milliseconds, by the database's clock.
     pub age_ms: i64,
+    /// Why it can be sent by nobody: its headers cannot be read, and the event has none here.
+    pub(crate) unreadable: Option<Box<str>>,
 }
 
 impl LoggedEvent {
@@ -57,6 +59,15 @@ impl LoggedEvent {
     /// # Errors
     /// [`Error::Malformed`] names the row that cannot be read.
     pub fn from_row<DB: Dialect>(row: &Row<DB>, shard: i64, first: usize) -> Result<Self, Error> {
+        let event = Self::found_in::<DB>(row, shard, first)?;
+        match event.unreadable {
+            Some(reason) => Err(Error::Malformed { shard, id: event.id, reason: reason.into() }),
+            None => Ok(event),
+        }
+    }
+
+    /// The same for a relay: it parks an event whose headers cannot be read, and goes on.
+    pub(crate) fn found_in<DB: Dialect>(row: &Row<DB>, shard: i64, first: usize) -> Result<Self, Error> {
         let database = Error::database::<DB>;
         let id = row.int(first).map_err(database)?;
         let event_id = row.text(first + 1).map_err(database)?;
@@ -75,7 +86,8 @@ impl LoggedEvent {
     ) -> Result<Self, Error> {
         let database = Error::database::<DB>;
         let malformed = |reason: String| Error::Malformed { shard, id, reason };
-        let headers = row.text(first + 5).map_err(database)?;
+        let headers = Headers::from_stored(&row.text(first + 5).map_err(database)?);
+        let unreadable = headers.as_ref().err().map(|error| format!("its headers cannot be read: {error}").into());
         let partition = row.optional_int(first + 6).map_err(database)?.map(i32::try_from).transpose();
         Ok(Self {
             shard,
@@ -84,9 +96,10 @@ impl LoggedEvent {
             topic: row.text(first + 2).map_err(database)?,
             key: row.optional_bytes(first + 3).map_err(database)?,
             value: row.optional_bytes(first + 4).map_err(database)?,
-            headers: Headers::from_stored(&headers).map_err(|error| malformed(error.to_string()))?,
+            headers: headers.unwrap_or_default(),
             partition: partition.map_err(|error| malformed(error.to_string()))?,
             age_ms: row.int(first + 7).map_err(database)?,
+            unreadable,
         })
     }
 }

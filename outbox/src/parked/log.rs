@@ -107,7 +107,7 @@ pub(crate) async fn head<DB: OutboxSql>(
     let queue = queue.to_string();
     let rows = Statement::new(DB::HEAD).bind(&queue).bind(limit).fetch_all::<DB>(connection).await;
     let rows = rows.map_err(Error::database::<DB>)?;
-    rows.iter().map(|row| LoggedEvent::from_row(row, shard, 0)).collect()
+    rows.iter().map(|row| LoggedEvent::found_in(row, shard, 0)).collect()
 }
 
 /// The statements of [`ParkedLog::settle`], in a transaction that the caller commits if this answers `Some`.

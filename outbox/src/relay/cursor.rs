@@ -162,6 +162,7 @@ mod tests {
             headers: Headers::default(),
             partition: None,
             age_ms: 0,
+            unreadable: None,
         };
         ids.iter().map(event).collect()
     }

@@ -12,7 +12,7 @@ use crate::relay::Relay;
 use crate::relay::connection::within;
 use crate::relay::cursor::{Cursor, Page};
 use crate::relay::log::Log;
-use crate::sink::{Batch, LoggedEvent, Reports, SendError, Sink};
+use crate::sink::{Batch, LoggedEvent, Refusal, Reports, SendError, Sink};
 
 /// How often it is looked for queues that were asked for.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -139,7 +139,7 @@ async fn send<L: Log, S: Sink>(
 ) -> Sent {
     let tried = Tried { queue, sent: Vec::new(), refused: None };
     let mut sent = Sent { shard: cursor.shard, tried, suspect: false, left_behind: None, lost_track: None };
-    let known = relay.sink.check(&events).await;
+    let known = known_refusals(relay, &events).await;
     let until = Instant::now() + ROUND;
     let page = Arc::new(Page::of_cursor(cursor, events));
     for (index, event) in page.events.iter().enumerate() {
@@ -174,6 +174,18 @@ async fn send<L: Log, S: Sink>(
         }
     }
     sent
+}
+
+/// Which of these events can never be sent: those that cannot be read, and those that the sink knows of.
+pub(super) async fn known_refusals<L: Log, S: Sink>(relay: &Relay<L, S>, events: &[LoggedEvent]) -> Vec<Refusal> {
+    let mut known = relay.sink.check(events).await;
+    for (index, event) in events.iter().enumerate() {
+        if let Some(reason) = &event.unreadable {
+            known.retain(|refusal| refusal.index != index);
+            known.push(Refusal { index, reason: reason.to_string() });
+        }
+    }
+    known
 }
 
 async fn send_one<L: Log, S: Sink>(

@@ -45,6 +45,7 @@ mod tests {
             headers: Headers::from_stored(headers).unwrap(),
             partition: None,
             age_ms: 0,
+            unreadable: None,
         };
         let sent = kafka_headers(&event);
         sent.iter().map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec))).collect()

@@ -74,7 +74,7 @@ impl OutboxSql for Sqlite {
             let read = Statement::new(READ).bind(cursor.position.last_id).bind(limit);
             let rows = read.fetch_all::<Self>(&mut *connection).await.map_err(Error::database::<Self>)?;
             let events =
-                rows.iter().map(|row| LoggedEvent::from_row(row, cursor.shard, 0)).collect::<Result<_, _>>()?;
+                rows.iter().map(|row| LoggedEvent::found_in(row, cursor.shard, 0)).collect::<Result<_, _>>()?;
             pages.push(Page::of_cursor(cursor, events));
         }
         Ok(pages)

@@ -283,6 +283,7 @@ impl Reading {
             headers: content.headers,
             partition: content.partition,
             age_ms: now_us.saturating_add(since).saturating_sub(self.committed_at_us) / 1000,
+            unreadable: None,
         }
     }
 

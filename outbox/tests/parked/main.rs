@@ -8,11 +8,13 @@ mod operator;
 mod parking;
 mod random;
 mod suite;
+mod unreadable;
 mod world;
 
 leastlock_testkit::mount!(
     suite: b7_refused_event_is_parked_with_its_key_and_all_others_go_on,
     b7_event_refused_among_others_is_parked_alone_with_its_key,
+    b7_event_that_cannot_be_read_is_parked_with_its_key_and_all_others_go_on,
     b7_event_of_a_key_that_was_blocked_meanwhile_is_not_sent_again,
     b7_blocked_key_stays_blocked_for_the_next_relay,
     b7_more_blocked_keys_than_memory_holds_stay_blocked,

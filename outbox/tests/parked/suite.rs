@@ -4,3 +4,4 @@ pub(crate) use crate::crash::*;
 pub(crate) use crate::operator::*;
 pub(crate) use crate::parking::*;
 pub(crate) use crate::random::*;
+pub(crate) use crate::unreadable::*;

@@ -6,6 +6,7 @@ mod doubles;
 mod inbox;
 mod leaving;
 mod plain_sql;
+mod refused_rows;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod strict;
 mod suite;
@@ -16,6 +17,7 @@ leastlock_testkit::mount!(
     consumers_know_nothing_of_each_other,
     sweep_deletes_old_marks_only_in_batches,
     event_of_plain_sql_leaves_like_one_of_the_crate,
+    row_that_no_relay_could_read_is_refused_where_it_is_written,
     headers_of_every_kind_leave_as_they_were,
     what_no_broker_takes_is_refused_before_any_sql,
     trace_of_the_current_span_goes_with_the_event,

@@ -3,5 +3,6 @@
 pub(crate) use crate::appended::*;
 pub(crate) use crate::inbox::*;
 pub(crate) use crate::plain_sql::*;
+pub(crate) use crate::refused_rows::*;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) use crate::strict::*;

@@ -126,5 +126,6 @@ pub(super) fn event(id: i64, key: Vec<u8>) -> LoggedEvent {
         headers: Headers::default(),
         partition: None,
         age_ms: 0,
+        unreadable: None,
     }
 }

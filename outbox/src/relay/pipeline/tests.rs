@@ -325,6 +325,7 @@ fn event(shard: i64, id: i64) -> LoggedEvent {
         headers: Headers::default(),
         partition: None,
         age_ms: 0,
+        unreadable: None,
     }
 }
 

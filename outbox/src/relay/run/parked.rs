@@ -11,7 +11,7 @@ use crate::relay::connection::within;
 use crate::relay::cursor::{Cursor, Note, Page};
 use crate::relay::log::Log;
 use crate::relay::pipeline::Parked;
-use crate::relay::resume::{self, LOOK_EVERY, Round};
+use crate::relay::resume::{self, LOOK_EVERY, Round, known_refusals};
 use crate::sink::Sink;
 
 impl<L: Log, S: Sink> Run<'_, L, S> {
@@ -96,7 +96,7 @@ pub(super) async fn check<L: Log, S: Sink>(
     } else {
         within(relay.settings.lease, "looking blocked keys up", relay.log.blocked_among(&keys)).await
     };
-    Handed::Checked(lane, relay.sink.check(&page.events).await, found)
+    Handed::Checked(lane, known_refusals(relay, &page.events).await, found)
 }
 
 /// Once for each event that the sink refused: what is parked behind it is only counted.

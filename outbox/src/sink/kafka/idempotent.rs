@@ -200,6 +200,7 @@ mod tests {
             headers: Headers::default(),
             partition: None,
             age_ms: 0,
+            unreadable: None,
         };
         let position = Position { done: String::new(), target: None, last_id: 0 };
         let events = (1..).zip(keys.iter().copied()).map(event).collect();

@@ -269,6 +269,7 @@ mod tests {
             headers: Headers::default(),
             partition: None,
             age_ms: 0,
+            unreadable: None,
         }
     }
 

@@ -95,7 +95,7 @@ async fn read_late(
 fn add(shards: &mut [Gathering<'_>], rows: &[Row<MySql>]) -> Result<(), Error> {
     for row in rows {
         let number = row.int(0).map_err(Error::database::<MySql>)?;
-        let event = LoggedEvent::from_row(row, number, 1)?;
+        let event = LoggedEvent::found_in(row, number, 1)?;
         if let Some(shard) = shards.iter_mut().find(|shard| shard.shard() == number) {
             shard.add(event);
         }
