@@ -32,7 +32,8 @@ pub trait OutboxSql: ParkedSql + ShardsSql + KeyLockSql {
     const APPEND: &'static str;
     /// The first shard that events are appended to, and how many these are.
     const SHARDS: &'static str;
-    /// A setting for the session that reads, if the engine needs one.
+    /// Makes a session the one that reads, if the engine needs that: settings, and a lock by the number that it is given, which ends with
+    /// the session.
     const READER: Option<&'static str>;
     /// Gives an owner's shards back: owner.
     const RELEASE: &'static str;
@@ -77,9 +78,11 @@ pub trait OutboxSql: ParkedSql + ShardsSql + KeyLockSql {
         limit: i64,
     ) -> impl Future<Output = Result<Vec<Page>, Error>> + Send;
 
-    /// Notes what was published, in one transaction; answers the shards that still are this relay's.
+    /// Notes what was published, in one transaction; answers the shards that still are this relay's. None, unless the session that
+    /// reads and has this number is on the same server.
     fn note(
         connection: &mut Self::Connection,
         notes: &[Note],
+        reader: i64,
     ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use leastlock_core::{Engine, Statement};
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
+use uuid::Uuid;
 
 use crate::error::Error;
 use crate::sql::OutboxSql;
@@ -26,13 +27,15 @@ impl<DB: OutboxSql> Lent<DB> {
         Ok(Self { connection, spoilt: false })
     }
 
-    /// One with the settings for reading, where the engine has some; such a one is never given back.
-    pub(crate) async fn reader(pool: &Pool<DB>) -> Result<Self, Error> {
+    /// One to read with, and its number, where the engine makes a difference; such a one is never given back.
+    pub(crate) async fn reader(pool: &Pool<DB>) -> Result<(Self, i64), Error> {
         let mut connection = Self::from(pool).await?;
-        if let Some(setting) = DB::READER {
-            Statement::new(setting).execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
+        let number = i64::try_from(Uuid::new_v4().as_u128() >> 66).unwrap_or_else(|_| unreachable!("62 bits"));
+        if let Some(reader) = DB::READER {
+            let reader = Statement::new(reader).bind(number);
+            reader.fetch_optional::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
         }
-        Ok(connection)
+        Ok((connection, number))
     }
 
     /// One for a transaction that holds locks from one message to the next. A client that stops in it must not hold them for

@@ -1,6 +1,7 @@
 //! Where a relay's events are kept, as the pipeline sees it.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use leastlock_core::{Statement, commit};
 use sqlx::{Connection, Pool};
@@ -16,6 +17,9 @@ use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
 use crate::sink::LoggedEvent;
 use crate::sql::OutboxSql;
 
+#[cfg(all(test, any(feature = "postgres", feature = "mysql")))]
+mod tests;
+
 /// A log of events with shards, owners and positions.
 ///
 /// # Contract
@@ -25,7 +29,7 @@ use crate::sql::OutboxSql;
 /// - [`note`](Self::note) moves nothing of a shard whose epoch is not the note's: it answers the shards that still are the
 ///   caller's. All notes of a call are one transaction.
 /// - A position that a read answered holds for the server that it was read from. After a read that failed, positions are taken from
-///   the next claim.
+///   the next claim; and a note reaches no other server.
 /// - No method holds a transaction or a lock once it has answered, or its future was dropped and the database has noticed.
 ///
 /// # Cancel safety
@@ -91,11 +95,19 @@ pub trait Log: ParkedLog {
 pub struct SqlLog<DB: OutboxSql> {
     pool: Pool<DB>,
     reader: Mutex<Option<Lent<DB>>>,
+    /// The number of the last that there was.
+    reader_number: AtomicI64,
 }
 
 impl<DB: OutboxSql> SqlLog<DB> {
     pub(crate) fn of(pool: &Pool<DB>) -> Self {
-        Self { pool: pool.clone(), reader: Mutex::default() }
+        Self { pool: pool.clone(), reader: Mutex::default(), reader_number: AtomicI64::default() }
+    }
+
+    async fn new_reader(&self) -> Result<Lent<DB>, Error> {
+        let (reader, number) = Lent::reader(&self.pool).await?;
+        self.reader_number.store(number, Ordering::SeqCst);
+        Ok(reader)
     }
 }
 
@@ -118,7 +130,7 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
         if let (Ok(mut kept), true) = (self.reader.try_lock(), DB::READER.is_some())
             && kept.is_none()
         {
-            *kept = Some(Lent::reader(&self.pool).await?);
+            *kept = Some(self.new_reader().await?);
         }
         let mut connection = Lent::from(&self.pool).await?;
         let claimed = DB::claim(&mut connection, owner, among, most, lease_ms).await.map_err(Error::database::<DB>)?;
@@ -182,7 +194,7 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
         let mut kept = self.reader.lock().await;
         let mut connection = match kept.take() {
             Some(reader) => reader,
-            None => Lent::reader(&self.pool).await?,
+            None => self.new_reader().await?,
         };
         // Dropped half-way, or after an error, the connection is closed and the next read opens another.
         let pages = DB::read(&mut connection, from, limit).await?;
@@ -195,8 +207,10 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
     }
 
     async fn note(&self, notes: &[Note]) -> Result<Vec<i64>, Error> {
+        // Before anything is waited for: the notes are of what this one has read.
+        let reader = self.reader_number.load(Ordering::SeqCst);
         let mut connection = Lent::from(&self.pool).await?;
-        let own = DB::note(&mut connection, notes).await.map_err(Error::database::<DB>)?;
+        let own = DB::note(&mut connection, notes, reader).await.map_err(Error::database::<DB>)?;
         connection.give_back();
         Ok(own)
     }

@@ -146,10 +146,10 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         Ok(())
     }
 
-    /// Waits for what is in flight and notes it. What only asks the database is dropped.
+    /// Waits for what is in flight and notes it. What only asks the database is dropped, but for a read, whose
+    /// session says that the positions are of this server; what it brings is.
     pub(super) async fn drain(&mut self) -> Result<(), Error> {
         self.claiming.clear();
-        self.reading.clear();
         self.ending.cancel();
         let until = Instant::now() + self.relay.settings.drain;
         while !(self.handing_over.is_empty() && self.pipeline.unanswered() == 0 && self.resuming.is_empty()) {
@@ -166,6 +166,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
                 handed = self.handing_over.done() => self.handed_over(handed)?,
                 own = self.noting.done() => self.have_noted(own)?,
                 round = self.resuming.done() => self.have_resumed(round)?,
+                _ = self.reading.done() => {}
                 () = tokio::time::sleep_until(until.into()) => {}
             }
         }
@@ -178,9 +179,11 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             if self.noting.is_empty() {
                 self.start_note();
             }
-            if !self.noting.is_empty() {
-                let own = self.noting.done().await;
-                self.have_noted(own)?;
+            while !self.noting.is_empty() {
+                tokio::select! {
+                    own = self.noting.done() => self.have_noted(own)?,
+                    _ = self.reading.done() => {}
+                }
             }
         }
         Ok(())

@@ -96,12 +96,12 @@ impl OutboxSql for MySql {
         reading::read(connection, from, limit).await
     }
 
-    async fn note(connection: &mut Self::Connection, notes: &[Note]) -> Result<Vec<i64>, sqlx::Error> {
+    async fn note(connection: &mut Self::Connection, notes: &[Note], reader: i64) -> Result<Vec<i64>, sqlx::Error> {
         let mut published: Vec<_> =
             notes.iter().map(|note| (note.cursor.shard, note.cursor.epoch, &note.published)).collect();
         published.sort_unstable();
         let published = json!(published).to_string();
-        Statement::new(NOTE_FOR).bind(&published).execute::<Self>(&mut *connection).await?;
+        Statement::new(NOTE_FOR).bind(reader).bind(&published).execute::<Self>(&mut *connection).await?;
         let parked: Vec<_> = notes.iter().flat_map(to_park).collect();
         if parked.is_empty() {
             return shards(connection, NOTE).await;

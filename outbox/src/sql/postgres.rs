@@ -104,13 +104,13 @@ impl OutboxSql for Postgres {
         Ok(pages)
     }
 
-    async fn note(connection: &mut Self::Connection, notes: &[Note]) -> Result<Vec<i64>, sqlx::Error> {
+    async fn note(connection: &mut Self::Connection, notes: &[Note], reader: i64) -> Result<Vec<i64>, sqlx::Error> {
         if notes.iter().all(|note| note.parked.is_empty()) {
-            return note_positions(connection, notes).await;
+            return note_positions(connection, notes, reader).await;
         }
         let mut tx = connection.begin_with(Self::BEGIN_WRITE).await?;
         Statement::new(PARK_LOCK).execute::<Self>(&mut tx).await?;
-        let own = note_positions(&mut tx, notes).await?;
+        let own = note_positions(&mut tx, notes, reader).await?;
         let own_notes = notes.iter().filter(|note| own.contains(&note.cursor.shard));
         let parks: Vec<_> =
             own_notes.flat_map(|note| note.to_park().into_iter().map(|park| (note.cursor.shard, park))).collect();
@@ -121,7 +121,11 @@ impl OutboxSql for Postgres {
 }
 
 /// Moves the positions of shards that are still the caller's, in the order of their numbers; answers these shards.
-async fn note_positions(connection: &mut sqlx::PgConnection, notes: &[Note]) -> Result<Vec<i64>, sqlx::Error> {
+async fn note_positions(
+    connection: &mut sqlx::PgConnection,
+    notes: &[Note],
+    reader: i64,
+) -> Result<Vec<i64>, sqlx::Error> {
     let cursors = || notes.iter().map(|note| &note.cursor);
     let shards: Vec<i64> = cursors().map(|cursor| cursor.shard).collect();
     let epochs: Vec<i64> = cursors().map(|cursor| cursor.epoch).collect();
@@ -133,7 +137,8 @@ async fn note_positions(connection: &mut sqlx::PgConnection, notes: &[Note]) -> 
         .bind(epochs.as_slice())
         .bind(dones.as_slice())
         .bind(targets.as_slice())
-        .bind(last_ids.as_slice());
+        .bind(last_ids.as_slice())
+        .bind(reader);
     note.fetch_all::<Postgres>(connection).await?.iter().map(|row| row.int(0)).collect()
 }
 

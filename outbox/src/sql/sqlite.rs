@@ -80,7 +80,7 @@ impl OutboxSql for Sqlite {
         Ok(pages)
     }
 
-    async fn note(connection: &mut Self::Connection, notes: &[Note]) -> Result<Vec<i64>, sqlx::Error> {
+    async fn note(connection: &mut Self::Connection, notes: &[Note], _reader: i64) -> Result<Vec<i64>, sqlx::Error> {
         if notes.iter().all(|note| note.parked.is_empty()) {
             return note_positions(connection, notes).await;
         }
