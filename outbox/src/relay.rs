@@ -228,8 +228,8 @@ impl<L: Log, S: Sink> RelayBuilder<L, S> {
         self
     }
 
-    /// Bytes of key, value and headers, over all shards, that are read and not published (default: 32 MiB; 1 to 4 GiB). A
-    /// single read may go beyond it.
+    /// Bytes of key, value and headers, over all shards, that are read and not published (default: 32 MiB; 1 to 4 GiB). A read
+    /// may go beyond it by one event.
     pub fn in_flight_bytes(mut self, in_flight_bytes: usize) -> Self {
         self.relay.settings.in_flight_bytes = in_flight_bytes;
         self

@@ -86,7 +86,9 @@ impl LoggedEvent {
     ) -> Result<Self, Error> {
         let database = Error::database::<DB>;
         let malformed = |reason: String| Error::Malformed { shard, id, reason };
-        let headers = Headers::from_stored(&row.text(first + 5).map_err(database)?);
+        // A read brings a large event without its value and headers at first.
+        let stored = row.optional_text(first + 5).map_err(database)?;
+        let headers = stored.map_or_else(|| Ok(Headers::default()), |stored| Headers::from_stored(&stored));
         let unreadable = headers.as_ref().err().map(|error| format!("its headers cannot be read: {error}").into());
         let partition = row.optional_int(first + 6).map_err(database)?.map(i32::try_from).transpose();
         Ok(Self {

@@ -6,9 +6,15 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::parked::ParkedSql;
 use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
+use crate::sql::found::ReadLimit;
 use crate::sql::shards::ShardsSql;
 use crate::strict::KeyLockSql;
 
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite", feature = "mysql")),
+    allow(dead_code, reason = "without an engine nothing is read")
+)]
+pub(crate) mod found;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
@@ -71,11 +77,11 @@ pub trait OutboxSql: ParkedSql + ShardsSql + KeyLockSql {
         std::future::ready(Ok(()))
     }
 
-    /// Reads the next page of each shard, at most `limit` events each; a page for each place, in the same order.
+    /// Reads the next page of each shard, within the limit; a page for each place, in the same order.
     fn read(
         connection: &mut Self::Connection,
         from: &[ReadFrom],
-        limit: i64,
+        limit: ReadLimit,
     ) -> impl Future<Output = Result<Vec<Page>, Error>> + Send;
 
     /// Notes what was published, in one transaction; answers the shards that still are this relay's. None, unless the session that

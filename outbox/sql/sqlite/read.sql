@@ -1,7 +1,11 @@
 -- Lock: none; one plain read of the last commit. Ids follow commit order under the one write lock, so nothing can appear
--- below the cursor.
-SELECT id, event_id, topic, key, value, headers, partition,
-       CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - created_at
+-- below the cursor. What takes more than $3 bytes comes without its value and headers.
+SELECT id, event_id, topic, key,
+       CASE WHEN coalesce(length(key), 0) + coalesce(length(value), 0) + length(headers) <= $3 THEN value END,
+       CASE WHEN coalesce(length(key), 0) + coalesce(length(value), 0) + length(headers) <= $3 THEN headers END,
+       partition,
+       CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - created_at,
+       coalesce(length(key), 0) + coalesce(length(value), 0) + length(headers)
 FROM leastlock_outbox
 WHERE id > $1
 ORDER BY id

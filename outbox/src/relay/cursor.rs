@@ -86,25 +86,26 @@ impl Page {
         Self { cursor: cursor.clone(), events, window: None, after }
     }
 
-    /// The first page of the window between the cursor's snapshot and `current`, read with a limit of `limit`.
+    /// The first page of the window between the cursor's snapshot and `current`; `more` says that it may not be all.
     #[must_use]
-    pub fn of_snapshot(cursor: &Cursor, current: &str, events: Vec<LoggedEvent>, limit: i64) -> Self {
-        Self::within(cursor, current.to_owned(), events, limit)
+    pub fn of_snapshot(cursor: &Cursor, current: &str, events: Vec<LoggedEvent>, more: bool) -> Self {
+        Self::within(cursor, current.to_owned(), events, more)
     }
 
-    /// A later page of the cursor's window, read with a limit of `limit`.
+    /// A later page of the cursor's window; `more` says that it may not be the last.
     #[must_use]
-    pub fn of_window(cursor: &Cursor, events: Vec<LoggedEvent>, limit: i64) -> Self {
+    pub fn of_window(cursor: &Cursor, events: Vec<LoggedEvent>, more: bool) -> Self {
         let target = cursor.position.target.clone().unwrap_or_default();
-        Self::within(cursor, target, events, limit)
+        Self::within(cursor, target, events, more)
     }
 
-    fn within(cursor: &Cursor, target: String, events: Vec<LoggedEvent>, limit: i64) -> Self {
-        let full = i64::try_from(events.len()).is_ok_and(|read| read >= limit);
+    fn within(cursor: &Cursor, target: String, events: Vec<LoggedEvent>, more: bool) -> Self {
         let after = match events.last() {
-            Some(last) if full => {
+            Some(last) if more => {
                 Position { done: cursor.position.done.clone(), target: Some(target.clone()), last_id: last.id }
             }
+            // There was no room for any of them.
+            None if more => cursor.position.clone(),
             _ => Position { done: target.clone(), target: None, last_id: 0 },
         };
         Self { cursor: cursor.clone(), events, window: Some(target), after }
@@ -174,27 +175,34 @@ mod tests {
 
     #[test]
     fn a_window_that_fits_a_page_moves_done_to_the_snapshot() {
-        let page = Page::of_snapshot(&cursor("1:1:", None, 0), "1:9:", events(&[3, 5]), 10);
+        let page = Page::of_snapshot(&cursor("1:1:", None, 0), "1:9:", events(&[3, 5]), false);
         assert_eq!(page.after(2), cursor("1:9:", None, 0));
-        assert_eq!(Page::of_snapshot(&cursor("1:1:", None, 0), "1:9:", vec![], 10).after(0), cursor("1:9:", None, 0));
+        assert_eq!(Page::of_snapshot(&cursor("1:1:", None, 0), "1:9:", vec![], false).after(0), cursor("1:9:", None, 0));
     }
 
     #[test]
     fn a_full_page_fixes_the_window_and_the_last_page_ends_it() {
-        let page = Page::of_snapshot(&cursor("1:1:", None, 0), "1:9:", events(&[3, 5]), 2);
+        let page = Page::of_snapshot(&cursor("1:1:", None, 0), "1:9:", events(&[3, 5]), true);
         assert_eq!(page.after(2), cursor("1:1:", Some("1:9:"), 5));
-        let last = Page::of_window(&page.after(2), events(&[8]), 2);
+        let last = Page::of_window(&page.after(2), events(&[8]), false);
         assert_eq!(last.after(1), cursor("1:9:", None, 0));
-        let empty = Page::of_window(&page.after(2), vec![], 2);
+        let empty = Page::of_window(&page.after(2), vec![], false);
         assert_eq!(empty.after(0), cursor("1:9:", None, 0));
     }
 
     #[test]
+    fn page_without_room_for_an_event_moves_nothing() {
+        let (fresh, window) = (cursor("1:1:", None, 0), cursor("1:1:", Some("1:9:"), 5));
+        assert_eq!(Page::of_snapshot(&fresh, "1:9:", vec![], true).after(0), fresh);
+        assert_eq!(Page::of_window(&window, vec![], true).after(0), window);
+    }
+
+    #[test]
     fn b15_a_failure_inside_a_page_keeps_the_published_prefix_only() {
-        let page = Page::of_snapshot(&cursor("1:1:", None, 0), "1:9:", events(&[3, 5, 8]), 10);
+        let page = Page::of_snapshot(&cursor("1:1:", None, 0), "1:9:", events(&[3, 5, 8]), false);
         assert_eq!(page.after(2), cursor("1:1:", Some("1:9:"), 5));
         assert_eq!(page.after(0), cursor("1:1:", None, 0));
-        let later = Page::of_window(&cursor("1:1:", Some("1:9:"), 5), events(&[8, 9]), 10);
+        let later = Page::of_window(&cursor("1:1:", Some("1:9:"), 5), events(&[8, 9]), false);
         assert_eq!(later.after(1), cursor("1:1:", Some("1:9:"), 8));
         assert_eq!(later.after(0), cursor("1:1:", Some("1:9:"), 5));
     }

@@ -16,8 +16,9 @@ use crate::relay::connection::Lent;
 use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
 use crate::sink::LoggedEvent;
 use crate::sql::OutboxSql;
+use crate::sql::found::ReadLimit;
 
-#[cfg(all(test, any(feature = "postgres", feature = "mysql")))]
+#[cfg(all(test, any(feature = "postgres", feature = "sqlite", feature = "mysql")))]
 mod tests;
 
 /// A log of events with shards, owners and positions.
@@ -82,8 +83,8 @@ pub trait Log: ParkedLog {
     /// Gives an owner's shards back, and says that it is there no more.
     fn release(&self, owner: &str) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Reads the next page of each shard, at most `limit` events each; a page for each place, in the same order.
-    fn read(&self, from: &[ReadFrom], limit: i64) -> impl Future<Output = Result<Vec<Page>, Error>> + Send;
+    /// Reads the next page of each shard, within the limit; a page for each place, in the same order.
+    fn read(&self, from: &[ReadFrom], limit: ReadLimit) -> impl Future<Output = Result<Vec<Page>, Error>> + Send;
 
     /// Notes what was published; answers the shards that still are the caller's.
     fn note(&self, notes: &[Note]) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
@@ -189,7 +190,7 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
         Ok(())
     }
 
-    async fn read(&self, from: &[ReadFrom], limit: i64) -> Result<Vec<Page>, Error> {
+    async fn read(&self, from: &[ReadFrom], limit: ReadLimit) -> Result<Vec<Page>, Error> {
         // Reads come one at a time, so nobody waits here.
         let mut kept = self.reader.lock().await;
         let mut connection = match kept.take() {

@@ -32,7 +32,7 @@ pub(crate) struct Limits {
     pub(crate) ahead: u64,
     /// Events, in all, that were handed over and are not noted, without those that wait behind a gap.
     pub(crate) in_flight: u64,
-    /// Bytes, in all, of events that were read and not published; a read may go beyond it by its pages.
+    /// Bytes, in all, of events that were read and not published; a read may go beyond it by an event.
     pub(crate) bytes: usize,
 }
 
@@ -205,9 +205,18 @@ impl Pipeline {
         self.lanes.iter().map(Lane::cursor)
     }
 
-    /// Where to read on: the shards that have room.
+    /// Where to read on: the shards that have room. Another of them comes first now and then, since what there is room for goes to
+    /// the first ones.
     pub(crate) fn places(&self) -> Vec<ReadFrom> {
-        self.with_room().map(Lane::place).collect()
+        let mut places: Vec<_> = self.with_room().map(Lane::place).collect();
+        let first = self.turn % places.len().max(1);
+        places.rotate_left(first);
+        places
+    }
+
+    /// How many bytes may be read before [`Limits::bytes`] are.
+    pub(crate) fn room(&self) -> usize {
+        self.limits.bytes.saturating_sub(self.bytes())
     }
 
     /// Whether there is somewhere to read on.

@@ -21,6 +21,7 @@ use crate::relay::run::shards::{Look, look};
 use crate::relay::run::silence::Silence;
 use crate::relay::slot::Slot;
 use crate::sink::{Batch, Refusal, Report, Reports, SendError, Sink};
+use crate::sql::found::ReadLimit;
 
 mod answers;
 mod parked;
@@ -197,7 +198,8 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     }
 
     /// Gives all shards back.
-    pub(super) async fn release(self) -> Result<(), Error> {
+    pub(super) async fn release(mut self) -> Result<(), Error> {
+        self.reading.clear();
         let limit = self.relay.settings.lease / 3;
         self.relay.stats.hold(0, 0);
         within(limit, "giving the shards back", self.ownership.release(&*self.relay.log)).await
@@ -305,8 +307,8 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             return;
         }
         let (relay, limit) = (self.relay, self.read_limit);
-        let page = i64::from(relay.settings.page);
-        self.reading.start(async move { within(limit, "a read", relay.log.read(&from, page)).await });
+        let most = ReadLimit { events: i64::from(relay.settings.page), bytes: self.pipeline.room() };
+        self.reading.start(async move { within(limit, "a read", relay.log.read(&from, most)).await });
     }
 
     /// Owns nothing any more, as far as this relay knows. Other owners may publish from here on; this one may claim again.

@@ -156,8 +156,8 @@ mod tests {
     #[test]
     fn shards_take_turns_until_what_is_left_is_used_up() {
         assert_eq!(kept(&[&[10, 10, 10], &[20, 20]], 70), [3, 2]);
-        assert_eq!(kept(&[&[10, 10, 10], &[20, 20]], 69), [3, 1]);
-        assert_eq!(kept(&[&[1_000, 1], &[1, 1_000], &[]], 500), [0, 1, 0]);
+        assert_eq!(kept(&[&[10, 10, 10], &[20, 20]], 69), [2, 2]);
+        assert_eq!(kept(&[&[], &[1, 1_000], &[1, 1]], 500), [0, 1, 2]);
         // One comes whatever it takes, and it is the first.
         assert_eq!(kept(&[&[1_000, 1], &[1, 1]], 1), [1, 0]);
         assert_eq!(kept(&[&[], &[1_000, 1_000]], 0), [0, 1]);

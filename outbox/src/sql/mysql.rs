@@ -15,6 +15,7 @@ use super::OutboxSql;
 use crate::error::Error;
 use crate::event::Event;
 use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom};
+use crate::sql::found::ReadLimit;
 
 mod gathering;
 mod reading;
@@ -92,7 +93,7 @@ impl OutboxSql for MySql {
         shards(connection, RENEW).await
     }
 
-    async fn read(connection: &mut Self::Connection, from: &[ReadFrom], limit: i64) -> Result<Vec<Page>, Error> {
+    async fn read(connection: &mut Self::Connection, from: &[ReadFrom], limit: ReadLimit) -> Result<Vec<Page>, Error> {
         reading::read(connection, from, limit).await
     }
 

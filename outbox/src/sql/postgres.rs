@@ -1,5 +1,7 @@
 //! The statements for PostgreSQL.
 
+use std::collections::HashMap;
+
 use leastlock_core::{Dialect, Row, Statement, commit};
 use sqlx::{Connection, Postgres};
 
@@ -10,6 +12,7 @@ use crate::headers::hex;
 use crate::parked::sql::postgres::park;
 use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom, newest_transaction};
 use crate::sink::LoggedEvent;
+use crate::sql::found::{Found, ReadLimit, keep_what_fits, put, to_bring};
 
 mod shards;
 
@@ -20,6 +23,7 @@ const SEE: &str = include_str!("../../sql/postgres/see.sql");
 const BRIEF_WAIT: &str = include_str!("../../sql/postgres/brief_wait.sql");
 const PARK_LOCK: &str = include_str!("../../sql/postgres/park_lock.sql");
 const READ: &str = include_str!("../../sql/postgres/read.sql");
+const BY_ID: &str = include_str!("../../sql/postgres/by_id.sql");
 const PAGE: &str = include_str!("../../sql/postgres/page.sql");
 const NOTE: &str = include_str!("../../sql/postgres/note.sql");
 
@@ -89,19 +93,28 @@ impl OutboxSql for Postgres {
         commit(tx).await
     }
 
-    async fn read(connection: &mut Self::Connection, from: &[ReadFrom], limit: i64) -> Result<Vec<Page>, Error> {
+    async fn read(connection: &mut Self::Connection, from: &[ReadFrom], limit: ReadLimit) -> Result<Vec<Page>, Error> {
         let cursors = || from.iter().map(|from| &from.cursor);
         let (in_window, fresh): (Vec<_>, Vec<_>) = cursors().partition(|cursor| cursor.position.target.is_some());
-        let mut pages = Vec::with_capacity(from.len());
+        let each = limit.of_each(from.len());
+        let (mut found, mut current) = (HashMap::with_capacity(from.len()), String::new());
         if !fresh.is_empty() {
-            pages.extend(read_fresh(connection, &fresh, limit).await?);
+            let (shards, now) = read_fresh(connection, &fresh, each).await?;
+            current = now;
+            found.extend(fresh.iter().map(|cursor| cursor.shard).zip(shards));
         }
         if !in_window.is_empty() {
-            pages.extend(read_window(connection, &in_window, limit).await?);
+            let shards = read_window(connection, &in_window, each).await?;
+            found.extend(in_window.iter().map(|cursor| cursor.shard).zip(shards));
         }
-        let place = |page: &Page| cursors().position(|cursor| cursor.shard == page.shard());
-        pages.sort_by_key(place);
-        Ok(pages)
+        let mut found: Vec<Found> = cursors().map(|cursor| found.remove(&cursor.shard).unwrap_or_default()).collect();
+        keep_what_fits(&mut found, limit.bytes);
+        bring(connection, &mut found).await?;
+        let page = |(cursor, Found { events, is_cut, .. }): (&Cursor, Found)| match cursor.position.target {
+            Some(_) => Page::of_window(cursor, events, is_cut),
+            None => Page::of_snapshot(cursor, &current, events, is_cut),
+        };
+        Ok(cursors().zip(found).map(page).collect())
     }
 
     async fn note(connection: &mut Self::Connection, notes: &[Note], reader: i64) -> Result<Vec<i64>, sqlx::Error> {
@@ -147,12 +160,16 @@ fn stored_bytes(bytes: Option<&[u8]>) -> String {
     bytes.map_or_else(String::new, |bytes| format!("\\x{}", hex(bytes)))
 }
 
-/// What became visible since each cursor's snapshot.
-async fn read_fresh(connection: &mut sqlx::PgConnection, cursors: &[&Cursor], limit: i64) -> Result<Vec<Page>, Error> {
+/// What became visible since each cursor's snapshot, and the snapshot of the read.
+async fn read_fresh(
+    connection: &mut sqlx::PgConnection,
+    cursors: &[&Cursor],
+    each: (i64, i64),
+) -> Result<(Vec<Found>, String), Error> {
     let database = Error::database::<Postgres>;
     let shards: Vec<i64> = cursors.iter().map(|cursor| cursor.shard).collect();
     let dones: Vec<String> = cursors.iter().map(|cursor| cursor.position.done.clone()).collect();
-    let read = Statement::new(READ).bind(shards.as_slice()).bind(dones.as_slice()).bind(limit);
+    let read = Statement::new(READ).bind(shards.as_slice()).bind(dones.as_slice()).bind(each.0).bind(each.1);
     let rows = read.fetch_all::<Postgres>(connection).await.map_err(database)?;
     let first = rows.first().ok_or_else(|| database(sqlx::Error::RowNotFound))?;
     let current = first.text(0).map_err(database)?;
@@ -162,13 +179,15 @@ async fn read_fresh(connection: &mut sqlx::PgConnection, cursors: &[&Cursor], li
             return Err(Error::CursorAhead { shard: cursor.shard, done: done.clone(), current });
         }
     }
-    let mut events = by_shard(&rows, 1, cursors)?.into_iter();
-    let page = |cursor: &&Cursor| Page::of_snapshot(cursor, &current, events.next().unwrap_or_default(), limit);
-    Ok(cursors.iter().map(page).collect())
+    Ok((by_shard(&rows, 1, cursors, each)?, current))
 }
 
 /// The next page of windows that were too large for one.
-async fn read_window(connection: &mut sqlx::PgConnection, cursors: &[&Cursor], limit: i64) -> Result<Vec<Page>, Error> {
+async fn read_window(
+    connection: &mut sqlx::PgConnection,
+    cursors: &[&Cursor],
+    each: (i64, i64),
+) -> Result<Vec<Found>, Error> {
     let shards: Vec<i64> = cursors.iter().map(|cursor| cursor.shard).collect();
     let dones: Vec<String> = cursors.iter().map(|cursor| cursor.position.done.clone()).collect();
     let targets: Vec<String> = cursors.iter().filter_map(|cursor| cursor.position.target.clone()).collect();
@@ -178,18 +197,35 @@ async fn read_window(connection: &mut sqlx::PgConnection, cursors: &[&Cursor], l
         .bind(dones.as_slice())
         .bind(targets.as_slice())
         .bind(last_ids.as_slice())
-        .bind(limit);
+        .bind(each.0)
+        .bind(each.1);
     let rows = read.fetch_all::<Postgres>(connection).await.map_err(Error::database::<Postgres>)?;
-    let mut events = by_shard(&rows, 0, cursors)?.into_iter();
-    let page = |cursor: &&Cursor| Page::of_window(cursor, events.next().unwrap_or_default(), limit);
-    Ok(cursors.iter().map(page).collect())
+    by_shard(&rows, 0, cursors, each)
+}
+
+/// Brings the large events that there is room for.
+async fn bring(connection: &mut sqlx::PgConnection, found: &mut [Found]) -> Result<(), Error> {
+    let wanted = to_bring(found);
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let (shards, ids): (Vec<i64>, Vec<i64>) = wanted.into_iter().unzip();
+    let by_id = Statement::new(BY_ID).bind(shards.as_slice()).bind(ids.as_slice());
+    let rows = by_id.fetch_all::<Postgres>(connection).await.map_err(Error::database::<Postgres>)?;
+    put(found, rows.iter().map(|row| event_in(row, 0)).collect::<Result<_, _>>()?);
+    Ok(())
 }
 
 /// The events of rows whose column `first` is the shard, for each cursor in order of their ids; a row without a shard says that
 /// nothing is new.
-fn by_shard(rows: &[Row<Postgres>], first: usize, cursors: &[&Cursor]) -> Result<Vec<Vec<LoggedEvent>>, Error> {
+fn by_shard(
+    rows: &[Row<Postgres>],
+    first: usize,
+    cursors: &[&Cursor],
+    (most, whole): (i64, i64),
+) -> Result<Vec<Found>, Error> {
     let database = Error::database::<Postgres>;
-    let mut events: Vec<Vec<LoggedEvent>> = cursors.iter().map(|_| Vec::new()).collect();
+    let mut shards: Vec<Found> = cursors.iter().map(|_| Found::default()).collect();
     // Rows of a shard come together, so the place is looked up once for each shard.
     let mut current = None;
     for row in rows {
@@ -202,15 +238,22 @@ fn by_shard(rows: &[Row<Postgres>], first: usize, cursors: &[&Cursor]) -> Result
             }
         };
         current = Some((shard, place));
-        let id = row.int(first + 1).map_err(database)?;
-        let malformed = |error: uuid::Error| Error::Malformed { shard, id, reason: error.to_string() };
-        let event_id = EventId::from_slice(&row.bytes(first + 2).map_err(database)?).map_err(malformed)?;
-        events[place].push(LoggedEvent::with_id(row, shard, first + 1, id, event_id)?);
+        shards[place].push(event_in(row, first)?, row.int(first + 9).map_err(database)?, whole);
     }
-    for events in &mut events {
+    for Found { events, is_cut, .. } in &mut shards {
         if !events.is_sorted_by_key(|event| event.id) {
             events.sort_by_key(|event| event.id);
         }
+        *is_cut = i64::try_from(events.len()).is_ok_and(|read| read >= most);
     }
-    Ok(events)
+    Ok(shards)
+}
+
+/// The event of a row whose column `first` is the shard.
+fn event_in(row: &Row<Postgres>, first: usize) -> Result<LoggedEvent, Error> {
+    let database = Error::database::<Postgres>;
+    let (shard, id) = (row.int(first).map_err(database)?, row.int(first + 1).map_err(database)?);
+    let malformed = |error: uuid::Error| Error::Malformed { shard, id, reason: error.to_string() };
+    let event_id = EventId::from_slice(&row.bytes(first + 2).map_err(database)?).map_err(malformed)?;
+    LoggedEvent::with_id(row, shard, first + 1, id, event_id)
 }

@@ -10,12 +10,14 @@ use crate::outbox::append_one;
 use crate::parked::sql::sqlite::park;
 use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom};
 use crate::sink::LoggedEvent;
+use crate::sql::found::{Found, ReadLimit, keep_what_fits, put, to_bring};
 
 mod shards;
 
 const CLAIM: &str = include_str!("../../sql/sqlite/claim.sql");
 const RENEW: &str = include_str!("../../sql/sqlite/renew.sql");
 const READ: &str = include_str!("../../sql/sqlite/read.sql");
+const BY_ID: &str = include_str!("../../sql/sqlite/by_id.sql");
 const NOTE: &str = include_str!("../../sql/sqlite/note.sql");
 
 impl OutboxSql for Sqlite {
@@ -68,16 +70,26 @@ impl OutboxSql for Sqlite {
         Ok(renewed)
     }
 
-    async fn read(connection: &mut Self::Connection, from: &[ReadFrom], limit: i64) -> Result<Vec<Page>, Error> {
-        let mut pages = Vec::with_capacity(from.len());
+    async fn read(connection: &mut Self::Connection, from: &[ReadFrom], limit: ReadLimit) -> Result<Vec<Page>, Error> {
+        let database = Error::database::<Self>;
+        let (most, whole) = limit.of_each(from.len());
+        let mut shards = Vec::with_capacity(from.len());
         for ReadFrom { cursor, .. } in from {
-            let read = Statement::new(READ).bind(cursor.position.last_id).bind(limit);
-            let rows = read.fetch_all::<Self>(&mut *connection).await.map_err(Error::database::<Self>)?;
-            let events =
-                rows.iter().map(|row| LoggedEvent::found_in(row, cursor.shard, 0)).collect::<Result<_, _>>()?;
-            pages.push(Page::of_cursor(cursor, events));
+            let read = Statement::new(READ).bind(cursor.position.last_id).bind(most).bind(whole);
+            let mut found = Found::default();
+            for row in &read.fetch_all::<Self>(&mut *connection).await.map_err(database)? {
+                found.push(LoggedEvent::found_in(row, cursor.shard, 0)?, row.int(8).map_err(database)?, whole);
+            }
+            shards.push(found);
         }
-        Ok(pages)
+        keep_what_fits(&mut shards, limit.bytes);
+        let mut brought = Vec::new();
+        for (shard, id) in to_bring(&shards) {
+            let row = Statement::new(BY_ID).bind(id).fetch_optional::<Self>(&mut *connection).await.map_err(database)?;
+            brought.extend(row.map(|row| LoggedEvent::found_in(&row, shard, 0)).transpose()?);
+        }
+        put(&mut shards, brought);
+        Ok(from.iter().zip(shards).map(|(from, found)| Page::of_cursor(&from.cursor, found.events)).collect())
     }
 
     async fn note(connection: &mut Self::Connection, notes: &[Note], _reader: i64) -> Result<Vec<i64>, sqlx::Error> {

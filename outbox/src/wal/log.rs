@@ -15,6 +15,7 @@ use crate::relay::connection::Lent;
 use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom};
 use crate::relay::log::Log;
 use crate::sink::LoggedEvent;
+use crate::sql::found::ReadLimit;
 use crate::wal::error::WalError;
 use crate::wal::lsn::Lsn;
 use crate::wal::name::SlotName;
@@ -169,8 +170,7 @@ impl Log for WalLog {
         self.let_go().await
     }
 
-    async fn read(&self, from: &[ReadFrom], limit: i64) -> Result<Vec<Page>, Error> {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    async fn read(&self, from: &[ReadFrom], limit: ReadLimit) -> Result<Vec<Page>, Error> {
         let mut reading = self.reading.lock().await;
         let mut pages = Vec::with_capacity(from.len());
         for ReadFrom { cursor, .. } in from {

@@ -9,6 +9,7 @@ use sqlx::{PgConnection, Pool, Postgres};
 use crate::error::Error;
 use crate::relay::connection::Lent;
 use crate::sink::LoggedEvent;
+use crate::sql::found::ReadLimit;
 use crate::wal::content::{self, Content};
 use crate::wal::error::WalError;
 use crate::wal::fault;
@@ -99,14 +100,15 @@ impl Reading {
         }
     }
 
-    /// The next events behind the event `after`, at most `limit`.
+    /// The next events behind the event `after`, within the limit. What was decoded besides stays in memory for the next time.
     pub(super) async fn next(
         &mut self,
         pool: &Pool<Postgres>,
         name: &SlotName,
         after: i64,
-        limit: usize,
+        limit: ReadLimit,
     ) -> Result<Vec<LoggedEvent>, Error> {
+        let most = usize::try_from(limit.events).unwrap_or(usize::MAX);
         // Taken, so that a future that is dropped half-way leaves no session whose answer is still to come.
         let mut kept = self.connection.take();
         if self.is_torn || after != self.handed_out {
@@ -119,7 +121,7 @@ impl Reading {
             Some(connection) => connection,
             None => session::reader(pool, name, &self.owner).await?,
         };
-        if let Err(error) = self.fill(&mut connection, name, limit).await {
+        if let Err(error) = self.fill(&mut connection, name, most, limit.bytes).await {
             return Err(fault::explain(error, connection, name, &self.owner).await);
         }
         (self.connection, self.is_torn) = (Some(connection), false);
@@ -128,7 +130,14 @@ impl Reading {
         {
             return Err(WalError::Malformed { at: *at, reason: reason.clone() }.into());
         }
-        let page: Vec<_> = self.decoded.drain(..limit.min(self.decoded.len())).collect();
+        let mut bytes = 0;
+        let fits = self.decoded.iter().take(most).take_while(|event| {
+            let is_first = bytes == 0;
+            bytes += event.bytes();
+            is_first || bytes <= limit.bytes
+        });
+        let fits = fits.count();
+        let page: Vec<_> = self.decoded.drain(..fits).collect();
         self.handed_out = page.last().map_or(self.handed_out, |event| event.id);
         Ok(page)
     }
@@ -175,10 +184,19 @@ impl Reading {
         self.handed_out = after;
     }
 
-    /// Decodes until there are `limit` events, or no more.
-    async fn fill(&mut self, connection: &mut PgConnection, name: &SlotName, limit: usize) -> Result<(), Error> {
+    /// Decodes until there are `most` events, or `bytes` of them, or no more.
+    async fn fill(
+        &mut self,
+        connection: &mut PgConnection,
+        name: &SlotName,
+        most: usize,
+        bytes: usize,
+    ) -> Result<(), Error> {
         let mut is_at_the_end = false;
-        while self.decoded.len() < limit && self.malformed.is_none() {
+        let is_full = |decoded: &VecDeque<LoggedEvent>| {
+            decoded.len() >= most || decoded.iter().map(LoggedEvent::bytes).sum::<usize>() >= bytes
+        };
+        while !is_full(&self.decoded) && self.malformed.is_none() {
             if self.window.is_none() {
                 if is_at_the_end || !self.open(connection, name).await? {
                     break;

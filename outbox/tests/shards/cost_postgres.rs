@@ -86,7 +86,7 @@ async fn run(connection: &mut PgConnection, sql: &str) {
     sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection).await.unwrap();
 }
 
-/// The arguments of a read: an array of the shards, one for each of the texts, the last id where there is one, and the limit.
+/// The arguments of a read: an array of the shards, one for each of the texts, the last id where there is one, the limit, and what comes whole.
 fn arguments(texts: &[&str], last_id: Option<i64>, limit: i64) -> String {
     let array = |of: &dyn Fn(i64) -> String| (0..SHARDS).map(of).collect::<Vec<_>>().join(",");
     let mut arguments = format!("(ARRAY[{}]::bigint[]", array(&|shard| shard.to_string()));
@@ -96,7 +96,7 @@ fn arguments(texts: &[&str], last_id: Option<i64>, limit: i64) -> String {
     if let Some(last_id) = last_id {
         write!(arguments, ", ARRAY[{}]::bigint[]", array(&|_| last_id.to_string())).unwrap();
     }
-    format!("{arguments}, {limit})")
+    format!("{arguments}, {limit}, 10485)")
 }
 
 /// The most pages that the statement touches, planned for these arguments and for any.

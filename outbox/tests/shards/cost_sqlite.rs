@@ -17,7 +17,7 @@ pub(crate) async fn b10_b20_polls_read_as_much_beside_a_million_rows(database: T
     database
         .execute(
             "INSERT INTO leastlock_outbox (event_id, topic) WITH RECURSIVE n (n) AS \
-             (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1000000) SELECT 'e', 't' FROM n",
+             (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1000000) SELECT '01890a5d-ac96-774b-bcce-b302099a8057', 't' FROM n",
         )
         .await;
     database.execute("ANALYZE").await;

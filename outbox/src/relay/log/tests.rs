@@ -1,5 +1,7 @@
-//! What a note does after a failover: the shards' rows were copied, epochs included, and the sessions were not.
+//! What a read brings at most; and what a note does after a failover: the shards' rows were copied, epochs included, and the sessions
+//! were not.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leastlock_testkit::database::sql;
@@ -20,6 +22,13 @@ const HELD: (&str, &str) = (
     "SELECT IS_USED_LOCK(CONCAT('leastlock_outbox_', ?)) IS NOT NULL",
 );
 
+/// Claims all that there is.
+async fn claimed<DB: TestEngine + OutboxSql>(log: &SqlLog<DB>) -> Vec<ReadFrom> {
+    let shards: Vec<i64> = if DB::SHARDED { (0..16).collect() } else { vec![0] };
+    let cursors = log.claim("me", &shards, 16, 600_000).await.unwrap();
+    cursors.into_iter().map(|cursor| ReadFrom { cursor, unnoted: Vec::new() }).collect()
+}
+
 /// A log that has read an event, and the note that it was published.
 async fn published<DB: TestEngine + OutboxSql>(database: &TestDatabase<DB>) -> (SqlLog<DB>, Note) {
     let outbox = Outbox::open(&database.pool).await.unwrap();
@@ -27,10 +36,8 @@ async fn published<DB: TestEngine + OutboxSql>(database: &TestDatabase<DB>) -> (
     outbox.append(&mut tx, Event::new("t", "k").bytes("v")).await.unwrap();
     tx.commit().await.unwrap();
     let log = SqlLog::of(&database.pool);
-    let shards: Vec<i64> = (0..16).collect();
-    let cursors = log.claim("me", &shards, 16, 600_000).await.unwrap();
-    let from: Vec<_> = cursors.into_iter().map(|cursor| ReadFrom { cursor, unnoted: Vec::new() }).collect();
-    let pages = log.read(&from, 10).await.unwrap();
+    let from = claimed(&log).await;
+    let pages = log.read(&from, ReadLimit { events: 10, bytes: 1 << 20 }).await.unwrap();
     let page = pages.iter().find(|page| !page.events.is_empty()).unwrap();
     let ids = if DB::POSITIONS { Vec::new() } else { vec![page.events[0].id] };
     (log, Note { cursor: page.after(1), published: ids, parked: Vec::new() })
@@ -70,8 +77,72 @@ async fn note_does_not_reach_a_server_that_was_not_read<DB: TestEngine + OutboxS
     assert_eq!(promoted.int(left).await, 0, "the double must be seen to pass over the event");
 }
 
+/// Reads to the end; answers the ids by shard, or how many bytes a read brought that is beyond the limit.
+async fn read_all<DB: TestEngine + OutboxSql>(
+    log: &SqlLog<DB>,
+    from: &[ReadFrom],
+    bytes: usize,
+    asked: usize,
+) -> Result<BTreeMap<i64, Vec<i64>>, usize> {
+    let (mut from, mut ids) = (from.to_vec(), BTreeMap::<i64, Vec<i64>>::new());
+    loop {
+        let pages = log.read(&from, ReadLimit { events: 200, bytes: asked }).await.unwrap();
+        let events: Vec<_> = pages.iter().flat_map(|page| &page.events).collect();
+        let brought = events.iter().map(|event| event.bytes()).sum();
+        if brought > bytes && events.len() > 1 {
+            return Err(brought);
+        }
+        if events.is_empty() {
+            return Ok(ids);
+        }
+        assert!(events.iter().all(|event| event.value.as_ref().is_some_and(|value| !value.is_empty())));
+        assert!(events.iter().all(|event| event.headers.last("h") == Some(&b"1"[..])));
+        for (place, page) in from.iter_mut().zip(&pages) {
+            place.cursor = page.after(page.events.len());
+            let of_page = page.events.iter().map(|event| event.id);
+            if !DB::POSITIONS {
+                place.unnoted.extend(of_page.clone());
+            }
+            ids.entry(place.cursor.shard).or_default().extend(of_page);
+        }
+    }
+}
+
+async fn read_brings_no_more_bytes_than_there_is_room_for<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>) {
+    const LIMIT: usize = 300_000;
+    let database = database.with(&crate::MIGRATIONS).await;
+    let outbox = Outbox::open(&database.pool).await.unwrap();
+    let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
+    // Small ones, large ones between them, and one that is beyond the limit by itself.
+    for number in 0..160_usize {
+        let bytes = if number == 40 { 400_000 } else { [30, 2_000, 50_000][number % 3] };
+        let event = Event::new("t", format!("k{}", number % 40)).bytes(vec![b'x'; bytes]).header("h", "1");
+        outbox.append(&mut tx, event).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let log = SqlLog::of(&database.pool);
+    let from = claimed(&log).await;
+    for asked in [LIMIT, 1] {
+        let read = read_all(&log, &from, LIMIT, asked).await.unwrap();
+        assert_eq!(read.values().map(Vec::len).sum::<usize>(), 160, "each once");
+        assert!(read.values().all(|ids| ids.is_sorted()), "{read:?}");
+    }
+    // The double counts events only.
+    let beyond = read_all(&log, &from, LIMIT, usize::MAX).await.unwrap_err();
+    assert!(beyond > 1_000_000, "{beyond}");
+}
+
 mod suite {
+    pub(super) use super::read_brings_no_more_bytes_than_there_is_room_for;
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(super) use super::note_does_not_reach_a_server_that_was_not_read;
 }
 
-leastlock_testkit::mount!(suite on postgres and mysql: note_does_not_reach_a_server_that_was_not_read);
+leastlock_testkit::mount!(suite: read_brings_no_more_bytes_than_there_is_room_for);
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod servers {
+    use super::suite;
+
+    leastlock_testkit::mount!(suite on postgres and mysql: note_does_not_reach_a_server_that_was_not_read);
+}

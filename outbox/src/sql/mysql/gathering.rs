@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::relay::cursor::ReadFrom;
 use crate::sink::LoggedEvent;
+use crate::sql::found::Found;
 
 /// What a read has found of a shard.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(super) struct Gathering<'a> {
     unnoted: HashSet<i64>,
     /// By id, and whether it is settled.
     found: BTreeMap<i64, (LoggedEvent, bool)>,
+    /// The bytes of each that is still to be brought whole.
+    bytes: BTreeMap<i64, i64>,
     limit: usize,
     /// Nothing more is to be asked.
     complete: bool,
@@ -32,7 +35,7 @@ pub(super) struct Gathering<'a> {
 impl<'a> Gathering<'a> {
     pub(super) fn new(from: &'a ReadFrom, limit: usize) -> Self {
         let unnoted = from.unnoted.iter().copied().collect();
-        Self { from, unnoted, found: BTreeMap::new(), limit, complete: false }
+        Self { from, unnoted, found: BTreeMap::new(), bytes: BTreeMap::new(), limit, complete: false }
     }
 
     pub(super) fn shard(&self) -> i64 {
@@ -44,8 +47,11 @@ impl<'a> Gathering<'a> {
         self.from.unnoted.iter().copied().max().unwrap_or(0)
     }
 
-    /// Adds events that are to be settled.
-    pub(super) fn add(&mut self, event: LoggedEvent) {
+    /// Adds an event that is to be settled. It takes `bytes`, and is whole if that is not more than `whole`.
+    pub(super) fn add(&mut self, event: LoggedEvent, bytes: i64, whole: i64) {
+        if bytes > whole {
+            self.bytes.insert(event.id, bytes);
+        }
         self.found.insert(event.id, (event, false));
     }
 
@@ -83,9 +89,9 @@ impl<'a> Gathering<'a> {
     }
 
     /// The events to hand out, in the order of their ids.
-    pub(super) fn handed_out(self) -> Vec<LoggedEvent> {
-        let mut precedes = HashSet::new();
-        let mut events: Vec<_> = self
+    pub(super) fn handed_out(self) -> Found {
+        let (mut precedes, mut handed_out) = (HashSet::new(), Found::default());
+        let events: Vec<_> = self
             .found
             .into_values()
             .rev()
@@ -102,8 +108,11 @@ impl<'a> Gathering<'a> {
             })
             .map(|(event, _)| event)
             .collect();
-        events.reverse();
-        events
+        for event in events.into_iter().rev() {
+            let bytes = self.bytes.get(&event.id).copied();
+            handed_out.push(event, bytes.unwrap_or(0), i64::from(bytes.is_none()));
+        }
+        handed_out
     }
 }
 
@@ -135,7 +144,7 @@ mod tests {
     }
 
     fn ids(gathering: Gathering<'_>) -> Vec<i64> {
-        gathering.handed_out().iter().map(|event| event.id).collect()
+        gathering.handed_out().events.iter().map(|event| event.id).collect()
     }
 
     #[test]
@@ -150,7 +159,7 @@ mod tests {
         assert_eq!((shard.behind(), shard.asks_up_to()), (9, Some(9)));
         // 4 was noted and deleted meanwhile; 7 is new.
         assert_eq!(shard.settle(&[7, 9]), [7]);
-        shard.add(event(7, "a"));
+        shard.add(event(7, "a"), 0, 1);
         assert_eq!(shard.settle(&[7, 9]), [0_i64; 0]);
         assert_eq!(shard.asks_up_to(), None);
         assert_eq!(ids(shard), [7]);
@@ -161,9 +170,9 @@ mod tests {
         let from = from(&[]);
         let mut shard = Gathering::new(&from, 10);
         // The snapshot shows a later event of the key and, torn as it is, not the earlier one.
-        shard.add(event(8, "a"));
+        shard.add(event(8, "a"), 0, 1);
         assert_eq!(shard.settle(&[5, 8]), [5]);
-        shard.add(event(5, "a"));
+        shard.add(event(5, "a"), 0, 1);
         // Whatever the next question would bring: 5 precedes 8, which is settled.
         assert_eq!(ids(shard), [5, 8]);
     }
@@ -172,12 +181,12 @@ mod tests {
     fn what_only_the_last_question_brought_waits() {
         let from = from(&[]);
         let mut shard = Gathering::new(&from, 10);
-        shard.add(event(8, "a"));
+        shard.add(event(8, "a"), 0, 1);
         assert_eq!(shard.settle(&[5, 6, 8]), [5, 6]);
         // The key of 6 may have had an earlier event that this snapshot missed; an event without a key has no order, but
         // may wait just as well.
-        shard.add(event(6, "b"));
-        shard.add(LoggedEvent { key: None, ..event(5, "") });
+        shard.add(event(6, "b"), 0, 1);
+        shard.add(LoggedEvent { key: None, ..event(5, "") }, 0, 1);
         assert_eq!(ids(shard), [8]);
     }
 
@@ -185,12 +194,12 @@ mod tests {
     fn late_crowd_is_handed_out_from_its_lowest_id_and_before_what_it_precedes() {
         let from = from(&[100]);
         let mut shard = Gathering::new(&from, 3);
-        (101..104).for_each(|id| shard.add(event(id, "a")));
+        (101..104).for_each(|id| shard.add(event(id, "a"), 0, 1));
         assert_eq!((shard.asks_up_to(), shard.asks_for()), (Some(103), 7));
         let late = shard.settle(&[1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(late, [1, 2, 3]);
         for id in late {
-            shard.add(event(id, "a"));
+            shard.add(event(id, "a"), 0, 1);
         }
         assert_eq!(shard.asks_up_to(), Some(100));
         assert_eq!(shard.settle(&[1, 2, 3, 4, 5, 6, 7]), [0_i64; 0]);
@@ -202,10 +211,10 @@ mod tests {
         let from = from(&[]);
         let mut shard = Gathering::new(&from, 3);
         for id in [10, 20, 30] {
-            shard.add(event(id, "a"));
+            shard.add(event(id, "a"), 0, 1);
         }
         assert_eq!(shard.settle(&[10, 15, 20, 25, 30]), [15]);
-        shard.add(event(15, "a"));
+        shard.add(event(15, "a"), 0, 1);
         assert_eq!(shard.asks_up_to(), Some(20));
         assert_eq!(shard.settle(&[10, 15, 20]), [0_i64; 0]);
         assert_eq!(ids(shard), [10, 15, 20]);

@@ -10,6 +10,7 @@ use super::gathering::Gathering;
 use crate::error::Error;
 use crate::relay::cursor::{Page, ReadFrom};
 use crate::sink::LoggedEvent;
+use crate::sql::found::{Found, ReadLimit, keep_what_fits, put, to_bring};
 
 const READ: &str = include_str!("../../../sql/mysql/read.sql");
 const IDS: &str = include_str!("../../../sql/mysql/ids.sql");
@@ -29,30 +30,51 @@ static READS: Texts = LazyLock::new(|| joined(READ));
 static ID_READS: Texts = LazyLock::new(|| joined(IDS));
 
 /// The next page of each shard: see [`gathering`](super::gathering).
-pub(super) async fn read(connection: &mut MySqlConnection, from: &[ReadFrom], limit: i64) -> Result<Vec<Page>, Error> {
-    let most = usize::try_from(limit).unwrap_or(0);
+pub(super) async fn read(
+    connection: &mut MySqlConnection,
+    from: &[ReadFrom],
+    limit: ReadLimit,
+) -> Result<Vec<Page>, Error> {
+    let each = limit.of_each(from.len());
+    let most = usize::try_from(each.0).unwrap_or(0);
     let mut shards: Vec<_> = from.iter().map(|from| Gathering::new(from, most)).collect();
     for some in shards.chunks_mut(SHARDS_A_STATEMENT) {
-        read_on(connection, some, limit).await?;
+        read_on(connection, some, each).await?;
         for _ in 0..ROUNDS {
             let late = late(connection, some).await?;
             if late.is_empty() {
                 break;
             }
-            read_late(connection, some, &late).await?;
+            for (event, bytes) in by_id(connection, &late, each.1).await? {
+                add(some, event, bytes, each.1);
+            }
         }
     }
-    Ok(shards.into_iter().map(|shard| Page::of_cursor(&shard.from.cursor, shard.handed_out())).collect())
+    let mut found: Vec<Found> = shards.into_iter().map(Gathering::handed_out).collect();
+    keep_what_fits(&mut found, limit.bytes);
+    let wanted = to_bring(&found);
+    if !wanted.is_empty() {
+        let brought = by_id(connection, &wanted, i64::MAX).await?;
+        put(&mut found, brought.into_iter().map(|(event, _)| event).collect());
+    }
+    Ok(from.iter().zip(found).map(|(from, found)| Page::of_cursor(&from.cursor, found.events)).collect())
 }
 
 /// The next events behind the highest id known of each shard.
-async fn read_on(connection: &mut MySqlConnection, shards: &mut [Gathering<'_>], limit: i64) -> Result<(), Error> {
+async fn read_on(
+    connection: &mut MySqlConnection,
+    shards: &mut [Gathering<'_>],
+    (most, whole): (i64, i64),
+) -> Result<(), Error> {
     let mut read = Statement::new(text(&READS, shards.len()));
     for shard in shards.iter() {
-        read = read.bind(shard.shard()).bind(shard.behind()).bind(limit);
+        read = read.bind(whole).bind(whole).bind(shard.shard()).bind(shard.behind()).bind(most);
     }
-    let rows = read.fetch_all::<MySql>(connection).await.map_err(Error::database::<MySql>)?;
-    add(shards, &rows)
+    for row in &read.fetch_all::<MySql>(connection).await.map_err(Error::database::<MySql>)? {
+        let (event, bytes) = event_in(row)?;
+        add(shards, event, bytes, whole);
+    }
+    Ok(())
 }
 
 /// Shards with ids that were committed late.
@@ -81,26 +103,27 @@ async fn late(connection: &mut MySqlConnection, shards: &mut [Gathering<'_>]) ->
     Ok(late)
 }
 
-/// The events of these ids.
-async fn read_late(
+/// The events of these ids, whole if they take no more than `whole` bytes; with the bytes of each.
+async fn by_id(
     connection: &mut MySqlConnection,
-    shards: &mut [Gathering<'_>],
-    late: &[(i64, i64)],
-) -> Result<(), Error> {
-    let late = json!(late).to_string();
-    let rows = Statement::new(BY_ID).bind(&late).fetch_all::<MySql>(connection).await;
-    add(shards, &rows.map_err(Error::database::<MySql>)?)
+    wanted: &[(i64, i64)],
+    whole: i64,
+) -> Result<Vec<(LoggedEvent, i64)>, Error> {
+    let wanted = json!(wanted).to_string();
+    let rows = Statement::new(BY_ID).bind(whole).bind(whole).bind(&wanted).fetch_all::<MySql>(connection).await;
+    rows.map_err(Error::database::<MySql>)?.iter().map(event_in).collect()
 }
 
-fn add(shards: &mut [Gathering<'_>], rows: &[Row<MySql>]) -> Result<(), Error> {
-    for row in rows {
-        let number = row.int(0).map_err(Error::database::<MySql>)?;
-        let event = LoggedEvent::found_in(row, number, 1)?;
-        if let Some(shard) = shards.iter_mut().find(|shard| shard.shard() == number) {
-            shard.add(event);
-        }
+fn event_in(row: &Row<MySql>) -> Result<(LoggedEvent, i64), Error> {
+    let database = Error::database::<MySql>;
+    let shard = row.int(0).map_err(database)?;
+    Ok((LoggedEvent::found_in(row, shard, 1)?, row.int(9).map_err(database)?))
+}
+
+fn add(shards: &mut [Gathering<'_>], event: LoggedEvent, bytes: i64, whole: i64) {
+    if let Some(shard) = shards.iter_mut().find(|shard| shard.shard() == event.shard) {
+        shard.add(event, bytes, whole);
     }
-    Ok(())
 }
 
 /// The parts of a text that reads several shards.
