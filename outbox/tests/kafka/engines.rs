@@ -60,7 +60,11 @@ macro_rules! all_on_the_real_broker {
 #[cfg(feature = "postgres")]
 mod postgres {
     all_on_the_real_broker!(Postgres);
-    on_the_real_broker!(Postgres: parking::b7_parked_events_leave_in_transactions_as_well);
+    on_the_real_broker!(
+        Postgres:
+        outages::b8_b19_outage_loses_parks_and_inverts_nothing_in_transactions,
+        parking::b7_parked_events_leave_in_transactions_as_well,
+    );
 }
 
 #[cfg(feature = "mysql")]

@@ -1,6 +1,8 @@
 //! A broker that is away for a while: behind a proxy, so that the real one can be.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leastlock_outbox::{Batch, KafkaSink, LoggedEvent, MIGRATIONS, Outbox, OutboxSql, Receipt, Refusal, Relay, Sink};
@@ -8,6 +10,7 @@ use leastlock_testkit::broker::{Broker, Record};
 use leastlock_testkit::proxy::FaultProxy;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use rdkafka::ClientConfig;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use tokio_util::sync::CancellationToken;
 
@@ -93,34 +96,56 @@ fn expected() -> BTreeMap<String, Vec<usize>> {
     (0..KEYS).map(|key| (format!("k{key}"), (0..EVENTS).filter(|number| number % KEYS == key).collect())).collect()
 }
 
+/// All side by side: most of it is waiting.
 pub(crate) async fn b8_b19_outage_loses_parks_and_inverts_nothing<DB: TestEngine + OutboxSql>(
     _database: TestDatabase<DB>,
     broker: Broker,
 ) {
-    for away in [Away::Down, Away::Silent] {
-        let product = |config| KafkaSink::new(config).expect("valid settings");
-        assert_eq!(through_an_outage::<DB, _>(&broker, away, product).await, expected(), "{away:?}");
-    }
-    let forgets = |config| Expiring::new(config, false);
-    let left = through_an_outage::<DB, _>(&broker, Away::Down, forgets).await;
-    let lost =
-        expected().into_iter().any(|(key, numbers)| left.get(&key).is_none_or(|left| left.len() < numbers.len()));
-    assert!(lost, "the double must be seen to lose what expired: {left:?}");
-    let requeues = |config| Expiring::new(config, true);
-    let left = through_an_outage::<DB, _>(&broker, Away::Down, requeues).await;
-    assert_ne!(left, expected(), "the double must be seen to turn round what expired");
+    let expired: [Arc<AtomicUsize>; 2] = Default::default();
+    let product = |config| KafkaSink::new(config).expect("valid settings");
+    let forgets = |config| Expiring::new(config, false, &expired[0]);
+    let requeues = |config| Expiring::new(config, true, &expired[1]);
+    let (down, silent, forgotten, requeued) = tokio::join!(
+        through_an_outage::<DB, _>(&broker, Away::Down, product),
+        through_an_outage::<DB, _>(&broker, Away::Silent, product),
+        through_an_outage::<DB, _>(&broker, Away::Down, forgets),
+        through_an_outage::<DB, _>(&broker, Away::Down, requeues),
+    );
+    assert_eq!((down, silent), (expected(), expected()));
+    let lost = expected().into_iter().any(|(key, all)| forgotten.get(&key).is_none_or(|left| left.len() < all.len()));
+    assert!(lost, "the double must be seen to lose what expired: {forgotten:?}");
+    assert_ne!(requeued, expected(), "the double must be seen to turn round what expired");
+    // The outage is longer than a message time-out, and not only as long as the doubles' other mistakes take.
+    assert!(expired.iter().all(|expired| expired.load(Ordering::SeqCst) > 0), "{expired:?}");
+}
+
+/// A transaction that the outage cuts is aborted, and its events are sent again by the shard's next producer. The doubles are above.
+pub(crate) async fn b8_b19_outage_loses_parks_and_inverts_nothing_in_transactions<DB: TestEngine + OutboxSql>(
+    _database: TestDatabase<DB>,
+    broker: Broker,
+) {
+    let product = |config| {
+        let prefix = format!("leastlock-test-{}", uuid::Uuid::new_v4().simple());
+        KafkaSink::transactional(config, prefix).expect("valid settings")
+    };
+    let (down, silent) = tokio::join!(
+        through_an_outage::<DB, _>(&broker, Away::Down, product),
+        through_an_outage::<DB, _>(&broker, Away::Silent, product),
+    );
+    assert_eq!((down, silent), (expected(), expected()));
 }
 
 /// The double: messages expire, and what expired is given up, or sent again later.
 struct Expiring {
     producer: FutureProducer,
     again: bool,
+    expired: Arc<AtomicUsize>,
 }
 
 impl Expiring {
-    fn new(mut config: ClientConfig, again: bool) -> Self {
+    fn new(mut config: ClientConfig, again: bool, expired: &Arc<AtomicUsize>) -> Self {
         config.set("message.timeout.ms", MESSAGE_TIMEOUT_MS.to_string());
-        Self { producer: config.create().expect("a producer"), again }
+        Self { producer: config.create().expect("a producer"), again, expired: expired.clone() }
     }
 }
 
@@ -132,8 +157,9 @@ impl Sink for Expiring {
     async fn send(&self, mut batch: Batch) {
         while let Some((event, receipt)) = batch.next() {
             let (event, producer, again) = (event.clone(), self.producer.clone(), self.again);
+            let expired = self.expired.clone();
             tokio::spawn(async move {
-                send(&producer, &event, again, receipt).await;
+                send(&producer, &event, again, &expired, receipt).await;
             });
         }
     }
@@ -141,11 +167,22 @@ impl Sink for Expiring {
     fn abandon(&self) {}
 }
 
-async fn send(producer: &FutureProducer, event: &LoggedEvent, again: bool, receipt: Receipt) {
+async fn send(
+    producer: &FutureProducer,
+    event: &LoggedEvent,
+    again: bool,
+    expired: &AtomicUsize,
+    receipt: Receipt,
+) {
     let (key, value) = (event.key.as_deref().unwrap(), event.value.as_deref().unwrap());
     loop {
         let record = FutureRecord::to(&event.topic).key(key).payload(value);
-        match producer.send(record, Duration::ZERO).await {
+        let sent = producer.send(record, Duration::ZERO).await;
+        let timed_out = KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut);
+        if sent.as_ref().is_err_and(|(error, _)| *error == timed_out) {
+            expired.fetch_add(1, Ordering::SeqCst);
+        }
+        match sent {
             Err(_) if again => tokio::time::sleep(Duration::from_millis(fastrand::u64(10..500))).await,
             _ => return receipt.published(),
         }

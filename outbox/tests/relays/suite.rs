@@ -23,6 +23,20 @@ const KEYS: u64 = 20;
 /// What a relay may have handed over and not noted: the most that is published twice.
 const IN_FLIGHT: u32 = 300;
 
+/// How a relay publishes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SinkKind {
+    Idempotent,
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "one engine shows it"))]
+    Transactional,
+}
+
+impl SinkKind {
+    fn is_transactional(self) -> bool {
+        self == Self::Transactional
+    }
+}
+
 /// The child's part: a relay to Kafka, until it is told to end.
 pub(crate) fn relay<DB: TestEngine + OutboxSql>() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -31,7 +45,9 @@ pub(crate) fn relay<DB: TestEngine + OutboxSql>() {
         let pool = DB::connect(&env("DATABASE")).await;
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", env("BROKERS"));
-        let sink = KafkaSink::new(config).expect("valid settings");
+        let prefix = env("TRANSACTIONS");
+        let sink = if prefix.is_empty() { KafkaSink::new(config) } else { KafkaSink::transactional(config, prefix) };
+        let sink = sink.expect("valid settings");
         let relay =
             Relay::builder(&pool, sink).lease(LEASE).page(20).in_flight(IN_FLIGHT).build().expect("valid settings");
         let shutdown = CancellationToken::new();
@@ -50,17 +66,18 @@ struct Scene<DB: TestEngine> {
     broker: Broker,
     topic: String,
     role: &'static str,
+    kind: SinkKind,
     stop: Arc<AtomicBool>,
 }
 
 impl<DB: TestEngine + OutboxSql> Scene<DB> {
-    async fn set(database: TestDatabase<DB>, broker: Broker, role: &'static str) -> Self {
+    async fn set(database: TestDatabase<DB>, broker: Broker, role: &'static str, kind: SinkKind) -> Self {
         let database = database.with(&MIGRATIONS).await;
         let topic = broker.topic(3).await;
         for statement in note_takers(DB::ENGINE) {
             database.execute(statement).await;
         }
-        Self { database, broker, topic, role, stop: Arc::default() }
+        Self { database, broker, topic, role, kind, stop: Arc::default() }
     }
 
     async fn write(&self) -> JoinHandle<u64> {
@@ -70,7 +87,9 @@ impl<DB: TestEngine + OutboxSql> Scene<DB> {
     }
 
     fn relay(&self) -> Child {
-        let envs = [("DATABASE", self.database.url.as_str()), ("BROKERS", self.broker.bootstrap())];
+        let prefix = if self.kind.is_transactional() { self.topic.as_str() } else { "" };
+        let envs =
+            [("DATABASE", self.database.url.as_str()), ("BROKERS", self.broker.bootstrap()), ("TRANSACTIONS", prefix)];
         let mut child = Child::rerun(self.role, &envs);
         child.line_containing("relaying", PATIENCE);
         child
@@ -174,9 +193,10 @@ pub(crate) async fn killed_relay_is_followed_in_time<DB: TestEngine + OutboxSql>
     database: TestDatabase<DB>,
     broker: Broker,
     role: &'static str,
+    kind: SinkKind,
 ) {
     let limit = i64::try_from((LEASE + Duration::from_secs(1)).as_millis()).unwrap();
-    let scene = Scene::set(database, broker, role).await;
+    let scene = Scene::set(database, broker, role, kind).await;
     let writer = scene.write().await;
     let mut first = scene.relay();
     let shards = scene.database.int("SELECT count(*) FROM leastlock_outbox_shard").await;
@@ -212,8 +232,9 @@ pub(crate) async fn stopped_relay_turns_nothing_round<DB: TestEngine + OutboxSql
     database: TestDatabase<DB>,
     broker: Broker,
     role: &'static str,
+    kind: SinkKind,
 ) {
-    let scene = Scene::set(database, broker, role).await;
+    let scene = Scene::set(database, broker, role, kind).await;
     let writer = scene.write().await;
     let mut first = scene.relay();
     let shards = scene.database.int("SELECT count(*) FROM leastlock_outbox_shard").await;

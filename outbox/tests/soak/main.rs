@@ -9,5 +9,6 @@ mod writers;
 
 leastlock_testkit::mount!(
     suite on postgres: b4_relays_that_are_killed_and_stopped_lose_and_turn_round_nothing,
+    b4_relays_in_transactions_that_are_killed_and_stopped_lose_and_turn_round_nothing,
     b18_relay_killed_with_events_in_flight_is_followed_once_its_lease_is_over
 );

@@ -19,7 +19,7 @@ const ROLE: &str = "relays::reader";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
     /// The product. Nothing notes more than `in_flight` events after they were published.
-    Relay { lease: Duration, in_flight: u32 },
+    Relay { lease: Duration, in_flight: u32, in_transactions: bool },
     /// Deletes a page, then publishes it.
     NotesFirst,
     /// Locks the next rows that nobody has locked, publishes them, deletes them.
@@ -32,7 +32,10 @@ impl Reader {
     /// Starts it. It runs until it is killed.
     pub(crate) fn start(self, url: &str, broker: &Broker) -> Child {
         let (name, lease, in_flight) = match self {
-            Self::Relay { lease, in_flight } => ("relay", lease.as_millis(), in_flight),
+            Self::Relay { lease, in_flight, in_transactions: false } => ("relay", lease.as_millis(), in_flight),
+            Self::Relay { lease, in_flight, in_transactions: true } => {
+                ("relay in transactions", lease.as_millis(), in_flight)
+            }
             Self::NotesFirst => ("notes first", 0, 0),
             Self::SkipsLocked => ("skips locked", 0, 0),
             Self::NeverNotes => ("never notes", 0, 0),
@@ -59,9 +62,16 @@ async fn reader() {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", told("READER_BROKERS"));
     match told("READER").as_str() {
-        "relay" => {
+        name @ ("relay" | "relay in transactions") => {
+            let sink = if name == "relay" {
+                KafkaSink::new(config)
+            } else {
+                // One name for all relays of the database: a shard's next owner fences the last.
+                KafkaSink::transactional(config, told("READER_URL").rsplit('/').next().expect("a database"))
+            };
+            let sink = sink.expect("valid settings");
             let lease = Duration::from_millis(told("READER_LEASE_MS").parse().expect("milliseconds"));
-            relay(&pool, config, lease, told("READER_IN_FLIGHT").parse().expect("a number")).await;
+            relay(&pool, sink, lease, told("READER_IN_FLIGHT").parse().expect("a number")).await;
         }
         "notes first" => doubles::notes_first(&pool, &config).await,
         "skips locked" => doubles::skips_locked(&pool, &config).await,
@@ -69,7 +79,7 @@ async fn reader() {
     }
 }
 
-async fn relay(pool: &PgPool, config: ClientConfig, lease: Duration, in_flight: u32) {
-    let relay = Relay::builder(pool, KafkaSink::new(config).expect("valid settings")).lease(lease).in_flight(in_flight);
+async fn relay(pool: &PgPool, sink: KafkaSink, lease: Duration, in_flight: u32) {
+    let relay = Relay::builder(pool, sink).lease(lease).in_flight(in_flight);
     relay.build().expect("valid settings").run(CancellationToken::new()).await.expect("the relay runs");
 }

@@ -34,10 +34,8 @@ const BACKLOG: usize = 40_000;
 pub(crate) async fn b4_relays_that_are_killed_and_stopped_lose_and_turn_round_nothing(
     database: TestDatabase<Postgres>,
 ) {
-    let seed =
-        std::env::var("LEASTLOCK_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
-    println!("LEASTLOCK_SEED={seed}");
-    let product = Reader::Relay { lease: LEASE, in_flight: IN_FLIGHT };
+    let seed = seed();
+    let product = Reader::Relay { lease: LEASE, in_flight: IN_FLIGHT, in_transactions: false };
     let left = Scenario::on(database).await.harmed(product, seed, PATIENCE).await;
     println!("{} records of {} events", left.records.len(), left.committed.iter().map(|(_, moves)| moves).sum::<u64>());
     left.is_complete().unwrap_or_else(|breach| panic!("seed {seed}: {breach}"));
@@ -51,10 +49,27 @@ pub(crate) async fn b4_relays_that_are_killed_and_stopped_lose_and_turn_round_no
     assert!(left.inverted() > 0, "the double must be seen to turn events round: skips locked rows");
 }
 
+/// The same in transactions, whose producers fence each other. The doubles are above.
+pub(crate) async fn b4_relays_in_transactions_that_are_killed_and_stopped_lose_and_turn_round_nothing(
+    database: TestDatabase<Postgres>,
+) {
+    let seed = seed();
+    let product = Reader::Relay { lease: LEASE, in_flight: IN_FLIGHT, in_transactions: true };
+    let left = Scenario::on(database).await.harmed(product, seed, PATIENCE).await;
+    left.is_complete().unwrap_or_else(|breach| panic!("seed {seed}: {breach}"));
+}
+
+fn seed() -> u64 {
+    let seed =
+        std::env::var("LEASTLOCK_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
+    println!("LEASTLOCK_SEED={seed}");
+    seed
+}
+
 pub(crate) async fn b18_relay_killed_with_events_in_flight_is_followed_once_its_lease_is_over(
     database: TestDatabase<Postgres>,
 ) {
-    let with_lease = |lease| Reader::Relay { lease, in_flight: IN_FLIGHT };
+    let with_lease = |lease| Reader::Relay { lease, in_flight: IN_FLIGHT, in_transactions: false };
     let left = Scenario::on(database).await.killed_in_a_drain(with_lease(LEASE_UNLESS_KILLED), PATIENCE).await;
     left.is_complete().unwrap_or_else(|breach| panic!("{breach}"));
     let again = left.repeats();
