@@ -31,9 +31,9 @@ pub enum Arrival {
 
 /// Who consumes: what one has seen says nothing about another. 1 to 255 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Consumer(String);
+pub struct ConsumerName(String);
 
-impl Consumer {
+impl ConsumerName {
     /// A consumer of this name: of the effect, not of the process, so that all its instances have the same.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Consumer {
 /// again after its mark was swept is a first.
 ///
 /// ```
-/// use leastlock_outbox::{Arrival, Consumer, EventId, Inbox};
+/// use leastlock_outbox::{Arrival, ConsumerName, EventId, Inbox};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -70,7 +70,7 @@ impl Consumer {
 /// # let url = format!("sqlite://{}?mode=rwc", folder.path().join("ledger.sqlite").display());
 /// # let pool = sqlx::SqlitePool::connect(&url).await?;
 /// leastlock_outbox::MIGRATIONS.run(&pool).await?;
-/// let (inbox, ledger) = (Inbox::default(), Consumer::new("ledger")?);
+/// let (inbox, ledger) = (Inbox::default(), ConsumerName::new("ledger")?);
 ///
 /// // The headers of a record that came from an outbox.
 /// let headers = [("leastlock_event_id", "01890a5d-ac96-774b-bcce-b302099a8057")];
@@ -131,7 +131,7 @@ impl Inbox {
     pub async fn first_time<DB: InboxSql>(
         &self,
         tx: &mut Transaction<'_, DB>,
-        consumer: &Consumer,
+        consumer: &ConsumerName,
         event_id: EventId,
     ) -> Result<Arrival, Error> {
         let event_id = event_id.to_string();

@@ -105,7 +105,7 @@ pub use crate::doctor::{DoctorSql, Finding, Severity, doctor};
 pub use crate::error::Error;
 pub use crate::event::{Event, EventId};
 pub use crate::headers::Headers;
-pub use crate::inbox::{Arrival, Consumer, Inbox, InboxSql};
+pub use crate::inbox::{Arrival, ConsumerName, Inbox, InboxSql};
 pub use crate::lag::Lag;
 pub use crate::migrations::MIGRATIONS;
 pub use crate::outbox::{Outbox, Wake};

@@ -1,7 +1,7 @@
 //! Ways to append and to mark: the product's, and those that the suite must catch.
 
 use leastlock_core::Statement;
-use leastlock_outbox::{Arrival, Consumer, EventId, Inbox, InboxSql};
+use leastlock_outbox::{Arrival, ConsumerName, EventId, Inbox, InboxSql};
 use leastlock_testkit::database::sql;
 use sqlx::{Pool, Transaction};
 
@@ -10,14 +10,14 @@ pub(crate) trait Marks: Copy + Send + Sync + 'static {
     fn before<DB: InboxSql>(
         &self,
         pool: &Pool<DB>,
-        consumer: &Consumer,
+        consumer: &ConsumerName,
         event_id: EventId,
     ) -> impl Future<Output = Option<Arrival>> + Send;
 
     fn inside<DB: InboxSql>(
         &self,
         tx: &mut Transaction<'_, DB>,
-        consumer: &Consumer,
+        consumer: &ConsumerName,
         event_id: EventId,
         told_before: Option<Arrival>,
     ) -> impl Future<Output = Arrival> + Send;
@@ -28,14 +28,14 @@ pub(crate) trait Marks: Copy + Send + Sync + 'static {
 pub(crate) struct Product;
 
 impl Marks for Product {
-    async fn before<DB: InboxSql>(&self, _: &Pool<DB>, _: &Consumer, _: EventId) -> Option<Arrival> {
+    async fn before<DB: InboxSql>(&self, _: &Pool<DB>, _: &ConsumerName, _: EventId) -> Option<Arrival> {
         None
     }
 
     async fn inside<DB: InboxSql>(
         &self,
         tx: &mut Transaction<'_, DB>,
-        consumer: &Consumer,
+        consumer: &ConsumerName,
         event_id: EventId,
         _: Option<Arrival>,
     ) -> Arrival {
@@ -48,7 +48,12 @@ impl Marks for Product {
 pub(crate) struct Beside;
 
 impl Marks for Beside {
-    async fn before<DB: InboxSql>(&self, pool: &Pool<DB>, consumer: &Consumer, event_id: EventId) -> Option<Arrival> {
+    async fn before<DB: InboxSql>(
+        &self,
+        pool: &Pool<DB>,
+        consumer: &ConsumerName,
+        event_id: EventId,
+    ) -> Option<Arrival> {
         let mut tx = leastlock_core::begin(pool).await.expect("a transaction");
         let arrival = Inbox::default().first_time(&mut tx, consumer, event_id).await.expect("an answer");
         tx.commit().await.expect("the commit");
@@ -58,7 +63,7 @@ impl Marks for Beside {
     async fn inside<DB: InboxSql>(
         &self,
         _: &mut Transaction<'_, DB>,
-        _: &Consumer,
+        _: &ConsumerName,
         _: EventId,
         told_before: Option<Arrival>,
     ) -> Arrival {
@@ -71,14 +76,14 @@ impl Marks for Beside {
 pub(crate) struct LooksFirst;
 
 impl Marks for LooksFirst {
-    async fn before<DB: InboxSql>(&self, _: &Pool<DB>, _: &Consumer, _: EventId) -> Option<Arrival> {
+    async fn before<DB: InboxSql>(&self, _: &Pool<DB>, _: &ConsumerName, _: EventId) -> Option<Arrival> {
         None
     }
 
     async fn inside<DB: InboxSql>(
         &self,
         tx: &mut Transaction<'_, DB>,
-        consumer: &Consumer,
+        consumer: &ConsumerName,
         event_id: EventId,
         _: Option<Arrival>,
     ) -> Arrival {

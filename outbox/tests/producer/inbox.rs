@@ -5,7 +5,7 @@ use std::time::Duration;
 use leastlock_core::Engine;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use leastlock_core::Statement;
-use leastlock_outbox::{Arrival, Consumer, EventId, Inbox, InboxSql, MIGRATIONS};
+use leastlock_outbox::{Arrival, ConsumerName, EventId, Inbox, InboxSql, MIGRATIONS};
 use leastlock_testkit::database::sql;
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Transaction;
@@ -15,8 +15,8 @@ use crate::doubles::{Beside, LooksFirst, Marks, Product};
 use crate::leaving::until_waiting;
 use crate::leaving::{PATIENCE, begin, until_one_waits};
 
-fn ledger() -> Consumer {
-    Consumer::new("ledger").expect("a name")
+fn ledger() -> ConsumerName {
+    ConsumerName::new("ledger").expect("a name")
 }
 
 async fn mark<DB: InboxSql>(tx: &mut Transaction<'_, DB>, event_id: EventId) -> Arrival {
@@ -109,7 +109,7 @@ pub(crate) async fn consumers_know_nothing_of_each_other<DB: TestEngine + InboxS
         ("ledger", Arrival::Repeat),
     ] {
         let mut tx = begin(&database).await;
-        let consumer = Consumer::new(name).expect("a name");
+        let consumer = ConsumerName::new(name).expect("a name");
         let arrival = Inbox::default().first_time(&mut tx, &consumer, event_id).await.expect("an answer");
         assert_eq!(arrival, expected, "{name:?}");
         // Again in the same transaction.
@@ -118,7 +118,7 @@ pub(crate) async fn consumers_know_nothing_of_each_other<DB: TestEngine + InboxS
         tx.commit().await.expect("the commit");
     }
     for name in ["", "a\0b", &"n".repeat(256)] {
-        assert!(Consumer::new(name).is_err());
+        assert!(ConsumerName::new(name).is_err());
     }
 }
 

@@ -64,10 +64,14 @@ impl Row<'_> {
                 format!("INSERT INTO leastlock_outbox (event_id, topic, headers, partition) VALUES ({values})")
             }
             Engine::Postgres => {
-                format!("INSERT INTO leastlock_outbox (shard, event_id, topic, headers, partition) VALUES (0, {values})")
+                format!(
+                    "INSERT INTO leastlock_outbox (shard, event_id, topic, headers, partition) VALUES (0, {values})"
+                )
             }
             _ => {
-                format!("INSERT INTO leastlock_outbox (shard, event_id, topic, headers, `partition`) VALUES (0, {values})")
+                format!(
+                    "INSERT INTO leastlock_outbox (shard, event_id, topic, headers, `partition`) VALUES (0, {values})"
+                )
             }
         };
         let mut tx = begin(database).await;
@@ -102,9 +106,11 @@ pub(crate) async fn row_that_no_relay_could_read_is_refused_where_it_is_written<
     for headers in TAKEN {
         assert!(Row { headers, ..RIGHT }.is_taken(&database).await, "{headers}");
     }
-    assert!(Row { event_id: "01890a5dac96774bbcceb302099a8057", topic: &long[1..], headers: "[]", partition: "0" }
-        .is_taken(&database)
-        .await);
+    assert!(
+        Row { event_id: "01890a5dac96774bbcceb302099a8057", topic: &long[1..], headers: "[]", partition: "0" }
+            .is_taken(&database)
+            .await
+    );
     let large = Event::new("t", "k").header("text", "\"\n\\".repeat(100_000)).header("bytes", vec![0xff; 100_000]);
     let mut tx = begin(&database).await;
     outbox.append(&mut tx, large.header("\n\"", "\0")).await.expect("it is appended");
@@ -124,9 +130,7 @@ pub(crate) async fn row_that_no_relay_could_read_is_refused_where_it_is_written<
 
 fn without_checks(engine: Engine) -> &'static [&'static str] {
     match engine {
-        Engine::Sqlite => {
-            &["DROP TRIGGER leastlock_outbox_readable", "DROP TRIGGER leastlock_outbox_readable_headers"]
-        }
+        Engine::Sqlite => &["DROP TRIGGER leastlock_outbox_readable", "DROP TRIGGER leastlock_outbox_readable_headers"],
         _ => &["ALTER TABLE leastlock_outbox DROP CONSTRAINT leastlock_outbox_topic, \
              DROP CONSTRAINT leastlock_outbox_partition, DROP CONSTRAINT leastlock_outbox_headers"],
     }
