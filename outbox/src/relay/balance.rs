@@ -106,8 +106,7 @@ fn plan_generation(
     let to_share = share.saturating_sub(held.len());
     let with_more = others.values().filter(|count| **count > share).count();
     // What is on its way to others is not made up for by one more.
-    let one_to_spare =
-        draining.is_empty() && free > to_share + below && held.len() <= share && with_more < one_more;
+    let one_to_spare = draining.is_empty() && free > to_share + below && held.len() <= share && with_more < one_more;
     let most = free.min(to_share + usize::from(one_to_spare));
     if most > 0 {
         plan.claims.push(Claim { among, most });

@@ -104,8 +104,7 @@ impl Model {
         let shards = self.owners.len();
         [0..self.raised_at, self.raised_at..shards].into_iter().all(|generation| {
             let of_these = |shard: &&i64| generation.contains(&usize::try_from(**shard).unwrap());
-            let held: Vec<usize> =
-                self.relays.iter().map(|relay| relay.held.iter().filter(of_these).count()).collect();
+            let held: Vec<usize> = self.relays.iter().map(|relay| relay.held.iter().filter(of_these).count()).collect();
             let (most, least) = (held.iter().max().unwrap(), held.iter().min().unwrap());
             most - least <= 1 && held.iter().sum::<usize>() == generation.len()
         })
@@ -224,13 +223,9 @@ fn rules_with_the_known_mistakes_are_caught() {
         survey.shards.iter_mut().for_each(|seen| seen.generation = 0);
         plan(me, held, draining, &survey)
     };
-    for (rule, name) in [
-        (greedy, "greedy"),
-        (flapping, "flapping"),
-        (strict, "strict"),
-        (miserly, "miserly"),
-        (mixing, "mixing"),
-    ] {
+    for (rule, name) in
+        [(greedy, "greedy"), (flapping, "flapping"), (strict, "strict"), (miserly, "miserly"), (mixing, "mixing")]
+    {
         assert!(caught(rule), "the {name} rule must be caught");
     }
 }

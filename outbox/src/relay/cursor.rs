@@ -177,7 +177,10 @@ mod tests {
     fn a_window_that_fits_a_page_moves_done_to_the_snapshot() {
         let page = Page::of_snapshot(&cursor("1:1:", None, 0), "1:9:", events(&[3, 5]), false);
         assert_eq!(page.after(2), cursor("1:9:", None, 0));
-        assert_eq!(Page::of_snapshot(&cursor("1:1:", None, 0), "1:9:", vec![], false).after(0), cursor("1:9:", None, 0));
+        assert_eq!(
+            Page::of_snapshot(&cursor("1:1:", None, 0), "1:9:", vec![], false).after(0),
+            cursor("1:9:", None, 0)
+        );
     }
 
     #[test]

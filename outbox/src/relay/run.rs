@@ -20,10 +20,11 @@ use crate::relay::run::parked::check;
 use crate::relay::run::shards::{Look, look};
 use crate::relay::run::silence::Silence;
 use crate::relay::slot::Slot;
-use crate::sink::{Batch, Refusal, Report, Reports, SendError, Sink};
+use crate::sink::{Batch, Refusal, Report, Reports, Sink};
 use crate::sql::found::ReadLimit;
 
 mod answers;
+mod ending;
 mod parked;
 mod shards;
 mod silence;
@@ -145,64 +146,6 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             }
         }
         Ok(())
-    }
-
-    /// Waits for what is in flight and notes it. What only asks the database is dropped, but for a read, whose
-    /// session says that the positions are of this server; what it brings is.
-    pub(super) async fn drain(&mut self) -> Result<(), Error> {
-        self.claiming.clear();
-        self.ending.cancel();
-        let until = Instant::now() + self.relay.settings.drain;
-        while !(self.handing_over.is_empty() && self.pipeline.unanswered() == 0 && self.resuming.is_empty()) {
-            let until = until.min(self.ownership.deadline());
-            if Instant::now() >= until {
-                self.handing_over.clear();
-                self.resuming.clear();
-                self.relay.sink.abandon();
-                self.take_reports();
-                break;
-            }
-            tokio::select! {
-                () = self.reports.some() => self.take_reports(),
-                handed = self.handing_over.done() => self.handed_over(handed)?,
-                own = self.noting.done() => self.have_noted(own)?,
-                round = self.resuming.done() => self.have_resumed(round)?,
-                _ = self.reading.done() => {}
-                () = tokio::time::sleep_until(until.into()) => {}
-            }
-        }
-        let limit = self.relay.settings.lease;
-        within(limit, "noting what was published", self.note_the_rest()).await
-    }
-
-    async fn note_the_rest(&mut self) -> Result<(), Error> {
-        for _ in 0..2 {
-            if self.noting.is_empty() {
-                self.start_note();
-            }
-            while !self.noting.is_empty() {
-                tokio::select! {
-                    own = self.noting.done() => self.have_noted(own)?,
-                    _ = self.reading.done() => {}
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Why the relay is to end by itself.
-    pub(super) fn refusal(&self) -> Result<(), Error> {
-        let Some(stop) = self.pipeline.stop() else { return Ok(()) };
-        let source = SendError::Permanent { reason: stop.reason.clone() };
-        Err(Error::Refused { event_id: stop.event.event_id, topic: stop.event.topic.clone(), source })
-    }
-
-    /// Gives all shards back.
-    pub(super) async fn release(mut self) -> Result<(), Error> {
-        self.reading.clear();
-        let limit = self.relay.settings.lease / 3;
-        self.relay.stats.hold(0, 0);
-        within(limit, "giving the shards back", self.ownership.release(&*self.relay.log)).await
     }
 
     /// Starts whatever can go on.

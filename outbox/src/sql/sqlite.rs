@@ -85,7 +85,8 @@ impl OutboxSql for Sqlite {
         keep_what_fits(&mut shards, limit.bytes);
         let mut brought = Vec::new();
         for (shard, id) in to_bring(&shards) {
-            let row = Statement::new(BY_ID).bind(id).fetch_optional::<Self>(&mut *connection).await.map_err(database)?;
+            let row =
+                Statement::new(BY_ID).bind(id).fetch_optional::<Self>(&mut *connection).await.map_err(database)?;
             brought.extend(row.map(|row| LoggedEvent::found_in(&row, shard, 0)).transpose()?);
         }
         put(&mut shards, brought);

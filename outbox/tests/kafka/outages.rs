@@ -167,13 +167,7 @@ impl Sink for Expiring {
     fn abandon(&self) {}
 }
 
-async fn send(
-    producer: &FutureProducer,
-    event: &LoggedEvent,
-    again: bool,
-    expired: &AtomicUsize,
-    receipt: Receipt,
-) {
+async fn send(producer: &FutureProducer, event: &LoggedEvent, again: bool, expired: &AtomicUsize, receipt: Receipt) {
     let (key, value) = (event.key.as_deref().unwrap(), event.value.as_deref().unwrap());
     loop {
         let record = FutureRecord::to(&event.topic).key(key).payload(value);

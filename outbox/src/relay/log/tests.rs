@@ -133,9 +133,9 @@ async fn read_brings_no_more_bytes_than_there_is_room_for<DB: TestEngine + Outbo
 }
 
 mod suite {
-    pub(super) use super::read_brings_no_more_bytes_than_there_is_room_for;
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(super) use super::note_does_not_reach_a_server_that_was_not_read;
+    pub(super) use super::read_brings_no_more_bytes_than_there_is_room_for;
 }
 
 leastlock_testkit::mount!(suite: read_brings_no_more_bytes_than_there_is_room_for);
