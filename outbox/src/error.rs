@@ -20,6 +20,19 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
+    /// The database's user may not do it.
+    #[error(
+        "{said}; who appends needs INSERT on leastlock_outbox and SELECT on leastlock_outbox_shard; relays and operators need SELECT, \
+         INSERT and DELETE on leastlock_outbox, and SELECT, INSERT, UPDATE and DELETE on the other tables leastlock_outbox_*; \
+         the inbox needs SELECT, INSERT and DELETE on leastlock_inbox"
+    )]
+    Denied {
+        /// What the database said, which names the table.
+        said: String,
+        /// What the driver said.
+        #[source]
+        source: sqlx::Error,
+    },
     /// The tables are there but have no shard rows.
     #[error("leastlock_outbox_shard is empty; run the crate's MIGRATIONS")]
     NoShards,
@@ -186,6 +199,19 @@ impl Error {
     }
 
     pub(crate) fn database<DB: Dialect>(source: sqlx::Error) -> Self {
+        if let Some(said) = source.as_database_error().filter(|error| is_denied(*error)).map(ToString::to_string) {
+            return Self::Denied { said, source };
+        }
         Self::Database { class: classify::<DB>(&source), source }
     }
+}
+
+/// Whether the user lacks a right: by the SQLSTATE, or where that is the one of a syntax error too, by the number.
+fn is_denied(error: &dyn sqlx::error::DatabaseError) -> bool {
+    #[cfg(feature = "mysql")]
+    if let Some(error) = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
+        // Of a database, a table, a column, a routine.
+        return matches!(error.number(), 1044 | 1142 | 1143 | 1370);
+    }
+    error.code().as_deref() == Some("42501")
 }

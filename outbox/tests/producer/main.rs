@@ -7,6 +7,8 @@ mod inbox;
 mod leaving;
 mod plain_sql;
 mod refused_rows;
+#[cfg(feature = "postgres")]
+mod rights;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod strict;
 mod suite;
@@ -26,10 +28,13 @@ leastlock_testkit::mount!(
 );
 
 #[cfg(feature = "postgres")]
-mod raised {
+mod on_postgres {
     use crate::suite;
 
-    leastlock_testkit::mount!(suite on postgres: plain_sql_appends_to_the_shards_that_take_events);
+    leastlock_testkit::mount!(
+        suite on postgres: plain_sql_appends_to_the_shards_that_take_events,
+        denied_append_names_the_table_and_the_rights
+    );
 }
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
