@@ -14,6 +14,9 @@ use crate::relay::cursor::{Cursor, Page};
 use crate::relay::log::Log;
 use crate::sink::{Batch, LoggedEvent, Refusal, Reports, SendError, Sink};
 
+#[cfg(all(test, feature = "sqlite"))]
+mod rounds;
+
 /// How often it is looked for queues that were asked for.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The longest pause after rounds to which the sink answered nothing. What it may still have is given to it again each time.
