@@ -23,6 +23,8 @@ use crate::relay::slot::Slot;
 use crate::sink::{Batch, Refusal, Report, Reports, Sink};
 use crate::sql::found::ReadLimit;
 
+#[cfg(all(test, feature = "sqlite"))]
+mod alone;
 mod answers;
 mod ending;
 mod parked;
