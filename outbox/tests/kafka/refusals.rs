@@ -36,40 +36,49 @@ pub(crate) async fn b7_what_a_topic_cannot_take_is_found_before_anything_is_sent
     let ok = |topic: &str, value: &str| Event::new(topic, "k").bytes(value);
 
     // Larger than what librdkafka and the topic take by default.
-    let topic = broker.topic(1).await;
-    let large = Event::new(&topic, "k").bytes(vec![b'x'; 2_000_000]);
-    let (reason, landed) =
-        stops_at(&fresh().await, &broker, vec![ok(&topic, "1"), large, ok(&topic, "3")], &topic).await;
-    assert!(reason.contains("max.message.bytes"), "{reason}");
-    assert_eq!(landed, ["1"]);
-
+    let large = async {
+        let topic = broker.topic(1).await;
+        let large = Event::new(&topic, "k").bytes(vec![b'x'; 2_000_000]);
+        let events = vec![ok(&topic, "1"), large, ok(&topic, "3")];
+        let (reason, landed) = stops_at(&fresh().await, &broker, events, &topic).await;
+        assert!(reason.contains("max.message.bytes"), "{reason}");
+        assert_eq!(landed, ["1"]);
+    };
     // Larger than this topic takes; it would pass elsewhere. One byte less passes.
-    let topic = broker.topic(1).await;
-    broker.set(&topic, "max.message.bytes", "1000").await;
-    let sized = |bytes: usize| Event::new(&topic, "k").bytes("x".repeat(bytes));
-    // 61 of the batch, 4 + 2 of the record, 2 of the key, 2 + 1 of lengths, 57 of the header with the event id.
-    let most = (1..1000).rev().find(|bytes| batch(*bytes) <= 1000).unwrap();
-    let (reason, landed) = stops_at(&fresh().await, &broker, vec![sized(most), sized(most + 1)], &topic).await;
-    assert!(reason.contains(&format!("topic {topic} takes 1000")), "{reason}");
-    assert_eq!(landed, ["x".repeat(most)], "what fits exactly is taken by the broker");
-
+    let sized = async {
+        let topic = broker.topic(1).await;
+        broker.set(&topic, "max.message.bytes", "1000").await;
+        let sized = |bytes: usize| Event::new(&topic, "k").bytes("x".repeat(bytes));
+        // 61 of the batch, 4 + 2 of the record, 2 of the key, 2 + 1 of lengths, 57 of the header with the event id.
+        let most = (1..1000).rev().find(|bytes| batch(*bytes) <= 1000).unwrap();
+        let (reason, landed) = stops_at(&fresh().await, &broker, vec![sized(most), sized(most + 1)], &topic).await;
+        assert!(reason.contains(&format!("topic {topic} takes 1000")), "{reason}");
+        assert_eq!(landed, ["x".repeat(most)], "what fits exactly is taken by the broker");
+    };
     // A partition that the topic does not have.
-    let topic = broker.topic(2).await;
-    let events = vec![ok(&topic, "1").partition(1), ok(&topic, "2").partition(2)];
-    let (reason, landed) = stops_at(&fresh().await, &broker, events, &topic).await;
-    assert!(reason.contains("has 2 partitions"), "{reason}");
-    assert_eq!(landed, ["1"]);
-
+    let elsewhere = async {
+        let topic = broker.topic(2).await;
+        let events = vec![ok(&topic, "1").partition(1), ok(&topic, "2").partition(2)];
+        let (reason, landed) = stops_at(&fresh().await, &broker, events, &topic).await;
+        assert!(reason.contains("has 2 partitions"), "{reason}");
+        assert_eq!(landed, ["1"]);
+    };
     // No key, on a topic that keeps the last value of each.
-    let topic = broker.topic(1).await;
-    broker.set(&topic, "cleanup.policy", "compact").await;
-    let (reason, landed) = stops_at(&fresh().await, &broker, vec![Event::without_key(&topic).bytes("1")], &topic).await;
-    assert!(reason.contains("compacted"), "{reason}");
-    assert_eq!(landed, Vec::<String>::new());
-
+    let without_key = async {
+        let topic = broker.topic(1).await;
+        broker.set(&topic, "cleanup.policy", "compact").await;
+        let events = vec![Event::without_key(&topic).bytes("1")];
+        let (reason, landed) = stops_at(&fresh().await, &broker, events, &topic).await;
+        assert!(reason.contains("compacted"), "{reason}");
+        assert_eq!(landed, Vec::<String>::new());
+    };
     // A topic that cannot be.
-    let (reason, _) = stops_at(&fresh().await, &broker, vec![ok("..", "1")], &topic).await;
-    assert!(reason.contains("no topic"), "{reason}");
+    let nowhere = async {
+        let topic = broker.topic(1).await;
+        let (reason, _) = stops_at(&fresh().await, &broker, vec![ok("..", "1")], &topic).await;
+        assert!(reason.contains("no topic"), "{reason}");
+    };
+    tokio::join!(large, sized, elsewhere, without_key, nowhere);
 }
 
 /// A batch of one event of key `k` and so many bytes.

@@ -40,13 +40,15 @@ pub(crate) async fn b4_relays_that_are_killed_and_stopped_lose_and_turn_round_no
     println!("{} records of {} events", left.records.len(), left.committed.iter().map(|(_, moves)| moves).sum::<u64>());
     left.is_complete().unwrap_or_else(|breach| panic!("seed {seed}: {breach}"));
 
-    let scenario = Scenario::on(TestDatabase::create().await).await;
-    let left = scenario.harmed(Reader::NotesFirst, seed, DOUBLES_CHANCE).await;
-    assert!(left.lost() > 0, "the double must be seen to lose events: notes first");
-    let scenario = Scenario::on(TestDatabase::create().await).await;
-    let left = scenario.harmed(Reader::SkipsLocked, seed, PATIENCE).await;
-    assert_eq!(left.lost(), 0, "it has another mistake");
-    assert!(left.inverted() > 0, "the double must be seen to turn events round: skips locked rows");
+    let (lossy, late) =
+        (Scenario::on(TestDatabase::create().await).await, Scenario::on(TestDatabase::create().await).await);
+    let (lossy, late) = tokio::join!(
+        lossy.harmed(Reader::NotesFirst, seed, DOUBLES_CHANCE),
+        late.harmed(Reader::SkipsLocked, seed, PATIENCE),
+    );
+    assert!(lossy.lost() > 0, "the double must be seen to lose events: notes first");
+    assert_eq!(late.lost(), 0, "it has another mistake");
+    assert!(late.inverted() > 0, "the double must be seen to turn events round: skips locked rows");
 }
 
 /// The same in transactions, whose producers fence each other. The doubles are above.
