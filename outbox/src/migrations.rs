@@ -13,6 +13,12 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration { version: 5, name: "raised", sql: include_str!("../migrations/postgres/0005_raised.sql") },
         Migration { version: 6, name: "generations", sql: include_str!("../migrations/postgres/0006_generations.sql") },
         Migration { version: 7, name: "readable", sql: include_str!("../migrations/postgres/0007_readable.sql") },
+        Migration { version: 8, name: "check", sql: include_str!("../migrations/postgres/0008_check.sql") },
+        Migration {
+            version: 9,
+            name: "append_checked",
+            sql: include_str!("../migrations/postgres/0009_append_checked.sql"),
+        },
     ],
     sqlite: &[
         Migration { version: 1, name: "outbox", sql: include_str!("../migrations/sqlite/0001_outbox.sql") },

@@ -11,7 +11,9 @@ use crate::wal::lsn::Lsn;
 use crate::wal::name::SlotName;
 
 const STATE: &str = include_str!("../../sql/postgres/wal/state.sql");
-const FUNCTIONS: &str = include_str!("../../sql/postgres/wal/functions.sql");
+/// The checks are those of the tables' function, and may be there already.
+const FUNCTIONS: [&str; 2] =
+    [include_str!("../../migrations/postgres/0008_check.sql"), include_str!("../../sql/postgres/wal/functions.sql")];
 const CREATE_SLOT: &str = include_str!("../../sql/postgres/wal/create_slot.sql");
 const DROP_SLOT: &str = include_str!("../../sql/postgres/wal/drop_slot.sql");
 
@@ -199,7 +201,9 @@ pub(super) async fn setup(connection: &mut PgConnection, name: &SlotName) -> Res
         return Err(WalError::WalLevel { found: state.wal_level }.into());
     }
     // Concurrent replacements of a function fail, and there is nothing to be gained from them.
-    sqlx::raw_sql(FUNCTIONS).execute(&mut *connection).await.map_err(database)?;
+    for functions in FUNCTIONS {
+        sqlx::raw_sql(functions).execute(&mut *connection).await.map_err(database)?;
+    }
     if !state.exists {
         if state.taken >= state.limit {
             return Err(WalError::NoSlotLeft { limit: state.limit }.into());

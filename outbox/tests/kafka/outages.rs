@@ -105,7 +105,7 @@ pub(crate) async fn b8_b19_outage_loses_parks_and_inverts_nothing<DB: TestEngine
     let product = |config| KafkaSink::new(config).expect("valid settings");
     let forgets = |config| Expiring::new(config, false, &expired[0]);
     let requeues = |config| Expiring::new(config, true, &expired[1]);
-    let (down, silent, forgotten, requeued) = tokio::join!(
+    let (down, silent, forgotten, turned_round) = tokio::join!(
         through_an_outage::<DB, _>(&broker, Away::Down, product),
         through_an_outage::<DB, _>(&broker, Away::Silent, product),
         through_an_outage::<DB, _>(&broker, Away::Down, forgets),
@@ -114,7 +114,7 @@ pub(crate) async fn b8_b19_outage_loses_parks_and_inverts_nothing<DB: TestEngine
     assert_eq!((down, silent), (expected(), expected()));
     let lost = expected().into_iter().any(|(key, all)| forgotten.get(&key).is_none_or(|left| left.len() < all.len()));
     assert!(lost, "the double must be seen to lose what expired: {forgotten:?}");
-    assert_ne!(requeued, expected(), "the double must be seen to turn round what expired");
+    assert_ne!(turned_round, expected(), "the double must be seen to turn round what expired");
     // The outage is longer than a message time-out, and not only as long as the doubles' other mistakes take.
     assert!(expired.iter().all(|expired| expired.load(Ordering::SeqCst) > 0), "{expired:?}");
 }

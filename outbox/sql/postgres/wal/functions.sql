@@ -17,8 +17,8 @@ LANGUAGE sql STABLE AS $$
     ) AS event
 $$;
 
--- Headers are a list of [name, value]; a value is a string, {"hex": "…"} or null. What WalOutbox::append refuses is refused here too: an
--- event that cannot be read stops the relay, and a NULL in place of the content would write nothing.
+-- Headers are a list of [name, value]; a value is a string, {"hex": "…"} or null. What WalOutbox::append refuses
+-- leastlock_outbox_check refuses here; a NULL in place of the content would write nothing.
 CREATE OR REPLACE FUNCTION leastlock_wal_append(
     outbox text, topic text, key bytea, value bytea, headers text DEFAULT '[]', partition integer DEFAULT NULL,
     event_id uuid DEFAULT NULL, max_event_bytes integer DEFAULT 1000000
@@ -31,53 +31,9 @@ DECLARE
         PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1),
         'hex')::uuid);
     stored  jsonb  := coalesce(headers, '[]')::jsonb;
-    bytes   bigint := coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0);
-    header  jsonb;
     content bytea;
-    is_cloud_event boolean := false;
 BEGIN
-    IF topic IS NULL OR octet_length(topic) NOT BETWEEN 1 AND 249 OR topic ~ '[^A-Za-z0-9._-]' THEN
-        RAISE EXCEPTION '% is not a topic name: 1 to 249 letters, digits, ".", "_" and "-"', quote_nullable(topic)
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF partition < 0 THEN
-        RAISE EXCEPTION 'partition % is below zero; leave it out to let the key decide', partition
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF jsonb_typeof(stored) <> 'array' THEN
-        RAISE EXCEPTION 'headers are a JSON list of [name, value]' USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    FOR header IN SELECT element FROM jsonb_array_elements(stored) AS element LOOP
-        IF jsonb_typeof(header) <> 'array' OR jsonb_array_length(header) <> 2 OR jsonb_typeof(header -> 0) <> 'string'
-           OR NOT (jsonb_typeof(header -> 1) IN ('string', 'null')
-                   OR coalesce(jsonb_typeof(header -> 1 -> 'hex') = 'string' AND header -> 1 ->> 'hex' ~ '^[0-9A-Fa-f]*$'
-                               AND octet_length(header -> 1 ->> 'hex') % 2 = 0, false))
-        THEN
-            RAISE EXCEPTION 'a header must be [name, value] with a string, {"hex": "…"} or null as the value'
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        IF header ->> 0 = 'leastlock_event_id' THEN
-            RAISE EXCEPTION 'the event''s id goes out as the header leastlock_event_id' USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        is_cloud_event := is_cloud_event OR header ->> 0 = 'ce_specversion';
-        bytes := bytes + octet_length(header ->> 0)
-               + coalesce(CASE jsonb_typeof(header -> 1)
-                              WHEN 'object' THEN octet_length(header -> 1 ->> 'hex') / 2
-                              ELSE octet_length(header ->> 1)
-                          END, 0);
-    END LOOP;
-    IF is_cloud_event AND EXISTS (
-        SELECT FROM jsonb_array_elements(stored) AS one (header)
-        WHERE one.header ->> 0 ^@ 'ce_' OR one.header ->> 0 = 'content-type'
-        GROUP BY one.header ->> 0
-        HAVING count(*) > 1 OR one.header ->> 0 = 'ce_id'
-    ) THEN
-        RAISE EXCEPTION 'an attribute of a CloudEvent can be there once only, and ce_id is made from the event''s id'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF bytes > max_event_bytes THEN
-        RAISE EXCEPTION 'the event takes % bytes, the limit is %', bytes, max_event_bytes USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM leastlock_outbox_check(topic, key, value, stored, partition, max_event_bytes);
     content := leastlock_wal_content(id, topic, key, value, stored::text, partition);
     IF content IS NULL THEN
         RAISE EXCEPTION 'the event has no content' USING ERRCODE = 'internal_error';

@@ -61,19 +61,19 @@ async fn note_does_not_reach_a_server_that_was_not_read<DB: TestEngine + OutboxS
     // On the server that was read it is taken, whatever else the reader does.
     let there = database().await;
     let (log, note) = published(&there).await;
-    assert_eq!(log.note(&[note.clone()]).await.unwrap(), [note.cursor.shard]);
+    assert_eq!(log.note(std::slice::from_ref(&note)).await.unwrap(), [note.cursor.shard]);
     assert_eq!(there.int(left).await, 0);
 
     let promoted = database().await;
     let (log, note) = published(&promoted).await;
     lose_reader(&log).await;
-    assert_eq!(log.note(&[note.clone()]).await.unwrap(), [0; 0]);
+    assert_eq!(log.note(std::slice::from_ref(&note)).await.unwrap(), [0; 0]);
     assert_eq!(promoted.int(left).await, 1, "the event is still to be published");
 
     // The double goes by the epoch alone, which was copied: it asks for a session that is always there.
     let (_other, there) = Lent::<DB>::reader(&promoted.pool).await.unwrap();
     let mut connection = promoted.pool.acquire().await.unwrap();
-    assert_eq!(DB::note(&mut connection, &[note.clone()], there).await.unwrap(), [note.cursor.shard]);
+    assert_eq!(DB::note(&mut connection, std::slice::from_ref(&note), there).await.unwrap(), [note.cursor.shard]);
     assert_eq!(promoted.int(left).await, 0, "the double must be seen to pass over the event");
 }
 
