@@ -1,8 +1,9 @@
 //! Which cases ran on which engines, read from what `cargo test` printed.
 //!
 //! A case is there on an engine if at least one test function whose name starts with the case's number and `_` ran there
-//! and came out ok, and none failed. A name may start with several: `b8_b19_…`. The engine is a part of the test's path; a test without one is `pure`. A child's
-//! function must not carry a number: it comes out ok in every ordinary run, whatever it would have shown.
+//! and came out ok, and none failed. A name may start with several: `b8_b19_…`. The engine is a part of the test's path; a
+//! test without one is `pure`. A child's function must not carry a number: it comes out ok in every ordinary run, whatever
+//! it would have shown.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};

@@ -215,13 +215,21 @@ fn mysql_server() -> MySqlConnectOptions {
     MySqlConnectOptions::from_str(&server).expect("a MySQL URL")
 }
 
+/// How long a test waits for its database to end.
+///
+/// PostgreSQL ends one only after every backend of the server has answered, and one whose client is about to log in answers
+/// none before that client goes on. It may be a task of the very thread that waits here.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
 /// Ends a database on a thread of its own: `Drop` runs inside the test's runtime, which cannot be blocked on.
 fn end_on_a_thread<F: Future<Output = Result<(), sqlx::Error>>>(name: &str, end: impl FnOnce() -> F + Send + 'static) {
-    let ended = std::thread::spawn(move || {
+    let (ended, end_known) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(end())
+        // Nobody may be waiting for it any more.
+        let _ = ended.send(runtime.block_on(end()));
     });
-    if let Ok(Err(error)) = ended.join() {
+    if let Ok(Err(error)) = end_known.recv_timeout(END_LIMIT) {
         eprintln!("the test's database {name} was left behind: {error}");
     }
 }
