@@ -30,7 +30,7 @@ mod tests;
 pub(crate) struct Limits {
     /// Events of a shard that were read and are not behind its published prefix; a read may go beyond it by a page.
     pub(crate) ahead: u64,
-    /// Events, in all, that were handed over and are not noted, without those that wait behind a gap.
+    /// Events, in all, that were handed over and are not noted, answered or not: what is published twice after a crash.
     pub(crate) in_flight: u64,
     /// Bytes, in all, of events that were read and not published; a read may go beyond it by an event.
     pub(crate) bytes: usize,
@@ -273,8 +273,7 @@ impl Pipeline {
                 return outgoing;
             }
         }
-        let under_way = self.unanswered() + self.unnoted();
-        self.of_next_lane(self.limits.in_flight.saturating_sub(under_way), |_| true, gate, now)
+        self.of_next_lane(self.limits.in_flight.saturating_sub(self.under_way()), |_| true, gate, now)
     }
 
     /// What the next of some lanes has to hand over.
@@ -345,6 +344,11 @@ impl Pipeline {
     /// Events handed over that have no answer.
     pub(crate) fn unanswered(&self) -> u64 {
         self.lanes.iter().map(Lane::unanswered).sum()
+    }
+
+    /// Events handed over, or to be parked, that are in no note.
+    pub(crate) fn under_way(&self) -> u64 {
+        self.lanes.iter().map(Lane::under_way).sum()
     }
 
     /// Events published, or to be parked, that are in no note.

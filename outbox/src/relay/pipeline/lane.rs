@@ -138,6 +138,11 @@ impl Lane {
         self.unanswered
     }
 
+    /// Those that were answered behind a gap too.
+    pub(super) fn under_way(&self) -> u64 {
+        self.handed_over - self.noted
+    }
+
     pub(super) fn unnoted(&self) -> u64 {
         self.published - self.noted
     }

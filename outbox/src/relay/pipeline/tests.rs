@@ -137,7 +137,7 @@ impl World {
             let refusals = refused.map(|(index, _)| Refusal { index, reason: "poison".into() }).collect();
             self.pipeline.checked(lane, refusals);
         }
-        let under_way = self.pipeline.unanswered() + self.pipeline.unnoted();
+        let under_way = self.pipeline.under_way();
         let Some(outgoing) = self.pipeline.hand_over(!self.resuming, &mut self.gate, Instant::now()) else {
             return false;
         };
