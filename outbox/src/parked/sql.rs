@@ -42,9 +42,11 @@ pub(crate) mod sqlite;
 /// Whoever moves events of a queue holds the queue's row ([`LOCK`](Self::LOCK)), and who holds several took them in the order of
 /// their names. A relay holds its shard's row before that ([`FENCE`](Self::FENCE), or the note's own lock).
 pub trait ParkedSql: Dialect {
-    /// Has the server end a connection whose client has stopped, where beginning a transaction does not see to it. For a
+    /// Has the server end a connection of which it hears nothing for so many milliseconds, where a transaction cannot say so. For a
     /// connection that is closed afterwards.
     const BOUND: Option<&'static str>;
+    /// Has the server end the open transaction once it hears nothing of it for so many milliseconds, if it does not so earlier.
+    const BOUND_TRANSACTION: Option<&'static str>;
     /// The queues of a shard's blocked keys: shard, limit.
     const BLOCKED: &'static str;
     /// A queue's events in order: queue, limit. Answers the columns of an event.

@@ -12,6 +12,8 @@ use crate::outbox::Outbox;
 mod failover;
 
 /// Claims all that there is.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod stopped;
 async fn claimed<DB: TestEngine + OutboxSql>(log: &SqlLog<DB>) -> Vec<ReadFrom> {
     let shards: Vec<i64> = if DB::SHARDED { (0..16).collect() } else { vec![0] };
     let cursors = log.claim("me", &shards, 16, 600_000).await.unwrap();

@@ -61,7 +61,10 @@ async fn note_does_not_reach_a_server_that_was_not_read<DB: TestEngine + OutboxS
     // The double goes by the epoch alone, which was copied: it asks for a session that is always there.
     let (_other, there) = Lent::<DB>::reader(&promoted.pool).await.unwrap();
     let mut connection = promoted.pool.acquire().await.unwrap();
-    assert_eq!(DB::note(&mut connection, std::slice::from_ref(&note), there).await.unwrap(), [note.cursor.shard]);
+    assert_eq!(
+        DB::note(&mut connection, std::slice::from_ref(&note), there, 10_000).await.unwrap(),
+        [note.cursor.shard]
+    );
     assert_eq!(promoted.int(left).await, 0, "the double must be seen to pass over the event");
 }
 
