@@ -27,6 +27,7 @@ use crate::sql::found::ReadLimit;
 mod alone;
 mod answers;
 mod ending;
+mod lone;
 mod parked;
 mod shards;
 mod silence;
@@ -62,6 +63,8 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
     /// Ends the round under way after the event that it is at.
     ending: CancellationToken,
     look_at: Instant,
+    /// Since when something waits to be sent alone and nothing was answered.
+    alone_since: Option<Instant>,
     /// How long to wait after a round of parked events.
     look_pause: Duration,
     claim_at: Instant,
@@ -115,6 +118,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             ending: CancellationToken::new(),
             look_at: now,
             look_pause: LOOK_EVERY,
+            alone_since: None,
             claim_at: now,
             reports_at: now,
             read_at: now,
@@ -153,8 +157,8 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     /// Starts whatever can go on.
     fn start(&mut self) {
         let now = Instant::now();
-        self.left_behind.retain(|reports| !reports.have_some());
-        let in_flight = self.pipeline.unanswered();
+        self.look_at_left_behind();
+        let in_flight = self.pipeline.unanswered() + self.left_behind.len() as u64;
         if let Some(silent) = self.silence.due(in_flight, now) {
             tracing::warn!(in_flight, seconds = silent.as_secs(), "waiting for the sink, which answers nothing");
         }
@@ -172,6 +176,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         // What an operator asked for may be on its way too.
         if self.giving_up.is_empty() && self.resuming.is_empty() {
             self.start_giving_up();
+        self.wait_no_longer_to_be_alone(now);
         }
         if self.noting.is_empty() && self.is_note_due(now) {
             self.start_note();
@@ -277,7 +282,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         // It is not cut off: positions hold only as long as the connection that they were read on.
         self.is_read_void = !self.reading.is_empty();
         self.resuming.clear();
-        (self.resume_alone, self.left_behind) = (false, Vec::new());
+        (self.resume_alone, self.left_behind, self.alone_since) = (false, Vec::new(), None);
         self.relay.sink.abandon();
         self.pipeline.rewind(&mut self.gate);
     }

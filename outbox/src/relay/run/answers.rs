@@ -62,6 +62,7 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
         self.spare = reports;
         let progress = self.pipeline.progress();
         if progress.overtaking > 0 {
+        self.alone_since = None;
             tracing::warn!(
                 events = progress.overtaking,
                 "events were acknowledged before earlier ones of their key, which were refused among others"
