@@ -49,7 +49,7 @@ pub trait ParkedSql: Dialect {
     const BOUND_TRANSACTION: Option<&'static str>;
     /// The queues of a shard's blocked keys: shard, limit.
     const BLOCKED: &'static str;
-    /// A queue's events in order: queue, limit. Answers the columns of an event.
+    /// A queue's first events in order: queue, limit, bytes in all; one comes whatever it takes. Answers the columns of an event.
     const HEAD: &'static str;
     /// Holds a shard's row if it is still this relay's: shard, epoch.
     const FENCE: &'static str;

@@ -243,7 +243,7 @@ impl<DB: OutboxSql> ParkedLog for SqlLog<DB> {
         Ok(asked)
     }
 
-    async fn head(&self, shard: i64, queue: Queue, limit: i64) -> Result<Vec<LoggedEvent>, Error> {
+    async fn head(&self, shard: i64, queue: Queue, limit: ReadLimit) -> Result<Vec<LoggedEvent>, Error> {
         let mut connection = Lent::from(&self.pool).await?;
         let head = parked::head::<DB>(&mut connection, shard, queue, limit).await?;
         connection.give_back();

@@ -53,7 +53,7 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
     noting: Slot<'a, Result<Vec<i64>, Error>>,
     /// The ids of the events that the note under way parks, by shard.
     parking: Vec<(i64, Vec<i64>)>,
-    resuming: Slot<'a, Result<Round, Error>>,
+    resuming: Slot<'a, Round>,
     /// Where the next look for queues that operators asked for begins.
     resume_after: Option<Queue>,
     /// The next round is to send with nothing else in flight: an event was refused among others.

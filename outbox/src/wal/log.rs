@@ -230,7 +230,7 @@ impl ParkedLog for WalLog {
         Ok(Vec::new())
     }
 
-    async fn head(&self, _shard: i64, _queue: Queue, _limit: i64) -> Result<Vec<LoggedEvent>, Error> {
+    async fn head(&self, _shard: i64, _queue: Queue, _limit: ReadLimit) -> Result<Vec<LoggedEvent>, Error> {
         Ok(Vec::new())
     }
 
