@@ -62,11 +62,11 @@ const RETENTION: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::f
 ///
 /// | setting | default | meaning |
 /// |---|---|---|
-/// | `lease` | 10 s | after a crash, shards are taken over when it is over; one that is to be another relay's waits as long for answers |
+/// | `lease` | 10 s | after a crash, shards are taken over when it is over; so long at most is an answer waited for before a shard is handed over, or an event sent alone |
 /// | `page` | 200 | events of a shard that one read takes |
 /// | `ahead` | 1,000 | events of a shard that are read ahead of what is published without a gap |
 /// | `in_flight` | 8,000 | events handed over and not noted, over all shards: published twice after a crash |
-/// | `in_flight_bytes` | 32 MiB | bytes read and not published, over all shards |
+/// | `in_flight_bytes` | 32 MiB | bytes read and not published, over all shards; and as many of parked events that are retried |
 /// | `drain` | 5 s | at shutdown, how long the sink may take for what is under way |
 /// | `on_refusal` | block the key | what to do with an event that can never be sent; by topic: `on_refusal_in` |
 /// | `keys_in_memory` | 10,000 | [blocked keys](crate::parked) of a shard, 16 bytes each; where there are more, every event is looked up |
