@@ -66,15 +66,17 @@ pub trait DoctorSql: OutboxSql {
 /// Looks over the database of an outbox, with the settings that the connections of `pool` have; the worst comes first. An empty answer
 /// says that nothing of this was found:
 ///
-/// | about | `PostgreSQL` | `SQLite` |
-/// |---|---|---|
-/// | `durability` | `fsync`, `full_page_writes` or `synchronous_commit` off | `synchronous` below `FULL` |
-/// | `replica` | the server is a replica; its standbys follow asynchronously | |
-/// | `long transaction` | one of more than five minutes, or one that is prepared: rows cannot be vacuumed, and their events wait if it appended | |
-/// | `autovacuum` | off, or far behind on the log | |
-/// | `connections` | the pool has fewer than a relay needs, or more than the server | the pool's `busy_timeout` is short |
-/// | `journal` | | not in WAL mode |
-/// | `relays` | no shard is held: no relay runs; an unfinished raise | no relay runs |
+/// | about | `PostgreSQL` | `SQLite` | MariaDB, `MySQL` |
+/// |---|---|---|---|
+/// | `durability` | `fsync`, `full_page_writes` or `synchronous_commit` off | `synchronous` below `FULL` | `innodb_flush_log_at_trx_commit` other than 1, `innodb_doublewrite` off |
+/// | `replica` | the server is a replica; its standbys follow asynchronously | | the server only reads; `sync_binlog` other than 1 |
+/// | `writing servers` | | | `auto_increment_increment` other than 1: several servers are written to |
+/// | `long transaction` | one of more than five minutes, or one that is prepared: rows cannot be vacuumed, and their events wait if it appended | | one of more than five minutes: rows cannot be purged |
+/// | `autovacuum` | off, or far behind on the log | | |
+/// | `connections` | the pool has fewer than a relay needs; nearly all of the server's are used | the pool's `busy_timeout` is short | as `PostgreSQL` |
+/// | `packet` | | | `max_allowed_packet` below 2 MiB |
+/// | `journal` | | not in WAL mode | |
+/// | `relays` | no shard is held: no relay runs; an unfinished raise | no relay runs | no relay runs |
 ///
 /// Run it with the role of the application: other roles' sessions are seen by members of `pg_read_all_stats` only. For Kafka see
 /// `doctor_kafka`.

@@ -97,7 +97,8 @@ pub enum Error {
     },
     /// A row of the table `leastlock_outbox` cannot be read; most likely plain SQL wrote it. The tables refuse such a row, and a relay parks
     /// one whose headers they could not see through; past one with an id or a partition that cannot be read, which is from before
-    /// the tables refused it, no relay goes. Mend or delete it, then run a relay again.
+    /// the tables refused it (on SQLite; on MariaDB and MySQL migration 0005 refuses to run while there is one), no relay goes. Mend or
+    /// delete it, then run a relay again.
     #[error(
         "event {id} of shard {shard} cannot be read: {reason}; mend or delete that row of leastlock_outbox, then start the \
          relay again"

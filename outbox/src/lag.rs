@@ -18,7 +18,7 @@ use crate::sql::OutboxSql;
 pub struct Lag {
     /// The age of the oldest open transaction that has appended. On PostgreSQL it is judged by the lock on the table, which an append
     /// takes, and so do a replay and the deletion of old events; another role's transaction is seen by members of `pg_read_all_stats` only.
-    /// `None`: there is none, or the engine does not show it (`SQLite`).
+    /// `None`: there is none, or the engine does not show it (`SQLite`, MariaDB, MySQL).
     pub open_writer: Option<Duration>,
     /// The age of the oldest committed event that is not noted as published; about the oldest where many are.
     pub unpublished: Option<Duration>,

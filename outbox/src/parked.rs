@@ -13,7 +13,7 @@ use sqlx::{Connection, Pool};
 use crate::error::Error;
 use crate::event::EventId;
 use crate::parked::request::{By, Found, Locked, State, ask, find};
-use crate::relay::connection::Lent;
+use crate::relay::connection::{LONGEST_IDLE_MS, Lent};
 use crate::sink::LoggedEvent;
 use crate::sql::OutboxSql;
 
@@ -236,7 +236,7 @@ impl<DB: OutboxSql> Parked<DB> {
     }
 
     async fn retry_event(&self, event: EventId, by: &By<'_>) -> Result<Asked, Error> {
-        let mut connection = Lent::holding(&self.pool).await?;
+        let mut connection = Lent::holding(&self.pool, LONGEST_IDLE_MS).await?;
         let mut tx = connection.begin_with(DB::BEGIN_WRITE).await.map_err(Error::database::<DB>)?;
         let (found, locked) = match Self::hold(&mut tx, event).await? {
             Ok(held) => held,
@@ -256,7 +256,7 @@ impl<DB: OutboxSql> Parked<DB> {
 
     async fn ask_for(&self, queue: Queue, state: State, by: &By<'_>) -> Result<Asked, Error> {
         let queue = queue.to_string();
-        let mut connection = Lent::holding(&self.pool).await?;
+        let mut connection = Lent::holding(&self.pool, LONGEST_IDLE_MS).await?;
         let mut tx = connection.begin_with(DB::BEGIN_WRITE).await.map_err(Error::database::<DB>)?;
         let Some(locked) = Locked::lock::<DB>(&mut tx, &queue).await? else { return Ok(Asked::NotParked) };
         let action = match (locked.state, state) {
@@ -274,7 +274,7 @@ impl<DB: OutboxSql> Parked<DB> {
     /// Asks for the next queues of a topic; answers how many, and the last of them, if there was any.
     async fn retry_some(&self, topic: &str, after: &str, by: &By<'_>) -> Result<Option<(u64, String)>, Error> {
         let database = Error::database::<DB>;
-        let mut connection = Lent::holding(&self.pool).await?;
+        let mut connection = Lent::holding(&self.pool, LONGEST_IDLE_MS).await?;
         let mut tx = connection.begin_with(DB::BEGIN_WRITE).await.map_err(database)?;
         let page = Statement::new(DB::TOPIC).bind(topic).bind(after).bind(QUEUES_A_TRANSACTION);
         let last = page.fetch_one::<DB>(&mut tx).await.and_then(|row| row.optional_text(0)).map_err(database)?;
@@ -291,7 +291,7 @@ impl<DB: OutboxSql> Parked<DB> {
     }
 
     async fn skip_event(&self, event: EventId, by: &By<'_>) -> Result<Asked, Error> {
-        let mut connection = Lent::holding(&self.pool).await?;
+        let mut connection = Lent::holding(&self.pool, LONGEST_IDLE_MS).await?;
         let mut tx = connection.begin_with(DB::BEGIN_WRITE).await.map_err(Error::database::<DB>)?;
         let (found, locked) = match Self::hold(&mut tx, event).await? {
             Ok(held) => held,

@@ -14,6 +14,8 @@ pub trait RebaseSql: OutboxSql {
     const REBASE_SEQUENCE: Option<&'static str>;
     /// One row a shard: whether its cursor is of another database.
     const REBASE_NEEDED: &'static str;
+    /// Has the log take rows as they are, where it has some that it would refuse; what [`REBASE_REST`](Self::REBASE_REST) undoes.
+    const REBASE_UNCHECKED: Option<&'static str>;
     /// Makes what is not certainly published new, if that takes a statement of its own; changes one row an event.
     const REBASE_UNPUBLISHED: Option<&'static str>;
     /// Sets everything else.
@@ -29,12 +31,14 @@ impl RebaseSql for sqlx::Postgres {
     ];
     const REBASE_SEQUENCE: Option<&'static str> = Some(include_str!("../sql/postgres/rebase_sequence.sql"));
     const REBASE_NEEDED: &'static str = include_str!("../sql/postgres/rebase_needed.sql");
+    const REBASE_UNCHECKED: Option<&'static str> = Some(include_str!("../sql/postgres/rebase_unchecked.sql"));
     const REBASE_UNPUBLISHED: Option<&'static str> = Some(include_str!("../sql/postgres/rebase_unpublished.sql"));
     const REBASE_REST: &'static [&'static str] = &[
         include_str!("../sql/postgres/rebase_published.sql"),
         include_str!("../sql/postgres/rebase_shards.sql"),
         include_str!("../sql/postgres/rebase_marks.sql"),
         include_str!("../sql/postgres/checked_shards.sql"),
+        include_str!("../sql/postgres/rebase_checked.sql"),
     ];
 }
 
@@ -43,6 +47,8 @@ impl RebaseSql for sqlx::Sqlite {
     const REBASE_LOCKS: &'static [&'static str] = &[];
     const REBASE_SEQUENCE: Option<&'static str> = None;
     const REBASE_NEEDED: &'static str = include_str!("../sql/sqlite/rebase_needed.sql");
+    /// A trigger looks at what is inserted only.
+    const REBASE_UNCHECKED: Option<&'static str> = None;
     const REBASE_UNPUBLISHED: Option<&'static str> = None;
     const REBASE_REST: &'static [&'static str] =
         &[include_str!("../sql/sqlite/rebase_shards.sql"), include_str!("../sql/sqlite/rebase_marks.sql")];
@@ -70,7 +76,8 @@ pub enum Rebased {
 /// back. Where nothing of that happened it changes nothing. What had been published when the dump was made is not published again, but
 /// for what was noted in the last third of the relays' lease before it. Appends wait while it works; it waits up to
 /// 30 s for transactions that have appended. It rewrites the rows to be published, and of the others those whose transaction id lies
-/// ahead of this cluster's.
+/// ahead of this cluster's. Where the number of shards was raised once, or the log has rows that its checks refuse because they are older
+/// than these, it needs the right to alter the table.
 ///
 /// What the *other* database published after the dump was made is published again, if it is in this one; and what was appended there after
 /// that is not here at all. End the relays of the other database first. New events must get higher ids than old ones: `pg_dump` brings
@@ -110,6 +117,9 @@ pub async fn rebase<DB: RebaseSql>(pool: &Pool<DB>) -> Result<Rebased, Error> {
         if last < seen {
             return Err(Error::SequenceBehind { sequence, last, seen });
         }
+    }
+    if let Some(unchecked) = DB::REBASE_UNCHECKED {
+        Statement::new(unchecked).execute::<DB>(&mut tx).await.map_err(database)?;
     }
     let to_publish = match DB::REBASE_UNPUBLISHED {
         Some(unpublished) => Some(Statement::new(unpublished).execute::<DB>(&mut tx).await.map_err(database)?),

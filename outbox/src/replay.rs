@@ -70,7 +70,7 @@ impl Outbox {
     /// The copies of a key keep their order among each other, and follow what was appended before this call; between them stands
     /// what is appended meanwhile. So a consumer sees old events after newer ones of the same key: one that absorbs repeats by their
     /// ids does nothing with them, and one that is to build its state anew must begin from nothing. What was parked, or skipped by an
-    /// operator, counts as published.
+    /// operator, counts as published. A row from before the tables refused what no relay can send is left out, with a warning.
     ///
     /// It looks through all that is kept from `since` on, once; an event's id is looked for in all that is kept.
     ///
@@ -112,9 +112,9 @@ impl Outbox {
             .bind(&replay.event)
             .bind(BATCH);
         let rows = read.fetch_all::<DB>(&mut tx).await.map_err(database)?;
-        let logged = rows.iter().map(|row| LoggedEvent::from_row(row, shard, 0)).collect::<Result<Vec<_>, _>>()?;
+        let logged = rows.iter().map(|row| LoggedEvent::found_in(row, shard, 0)).collect::<Result<Vec<_>, _>>()?;
         let Some(last) = logged.last().map(|event| event.id) else { return Ok(None) };
-        let events: Vec<Event> = logged.into_iter().map(again).collect();
+        let events: Vec<Event> = logged.into_iter().filter_map(again).collect();
         self.append_unchecked(&mut tx, &events).await?;
         commit(tx).await.map_err(database)?;
         Ok(Some((last, events.len() as u64)))
@@ -128,11 +128,17 @@ async fn shards<DB: ReplaySql>(pool: &Pool<DB>) -> Result<Vec<(i64, i64)>, Error
     rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?))).collect::<Result<_, _>>().map_err(database)
 }
 
-/// The same event, id included.
-fn again(logged: LoggedEvent) -> Event {
-    let LoggedEvent { event_id, topic, key, value, headers, partition, .. } = logged;
+/// The same event, id included; none, if the tables would refuse it and no relay could send it: it is from before they did.
+fn again(logged: LoggedEvent) -> Option<Event> {
+    let LoggedEvent { shard, id, event_id, topic, key, value, headers, partition, unreadable, .. } = logged;
     let mut event = Event::without_key(topic);
     event.id = event_id;
     (event.key, event.value, event.headers, event.partition) = (key, value, headers, partition);
-    event
+    let named = event.headers.iter().all(|(name, _)| !name.contains('\0'));
+    let sendable = !matches!(event.check(), Err(Error::Topic { .. } | Error::Partition { .. }));
+    if unreadable.is_some() || !named || !sendable {
+        tracing::warn!(shard, id, "an event of the log that no relay can send is not published again");
+        return None;
+    }
+    Some(event)
 }

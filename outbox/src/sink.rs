@@ -117,7 +117,8 @@ impl LoggedEvent {
 /// - Events of one key become visible at the other side in the order in which they were handed over.
 /// - After an [`SendError::Unknown`] the relay abandons everything in flight and sends again from the first event that has no
 ///   answer. After a [`SendError::Permanent`] or a [`SendError::NotSent`] it waits for all that is in flight, of every shard, and
-///   sends what failed again, one event at a time, with nothing else in flight. What is answered `Permanent` then is parked.
+///   sends what failed again, one event at a time, with nothing else in flight. What is answered `Permanent` then is parked. Where
+///   nothing is answered for the length of a lease it abandons what is in flight, and sends that again afterwards.
 ///
 /// ```
 /// use leastlock_outbox::{Batch, LoggedEvent, Refusal, Sink};

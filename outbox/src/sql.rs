@@ -71,11 +71,9 @@ pub trait OutboxSql: ParkedSql + ShardsSql + KeyLockSql {
     /// Remembers, for shards held at an epoch, an id that has been drawn, where [`rebase`](crate::rebase()) needs one. Fails rather than
     /// waits for long.
     fn see(
-        _connection: &mut Self::Connection,
-        _held: &[(i64, i64)],
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
-        std::future::ready(Ok(()))
-    }
+        connection: &mut Self::Connection,
+        held: &[(i64, i64)],
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Reads the next page of each shard, within the limit; a page for each place, in the same order.
     fn read(
@@ -85,10 +83,12 @@ pub trait OutboxSql: ParkedSql + ShardsSql + KeyLockSql {
     ) -> impl Future<Output = Result<Vec<Page>, Error>> + Send;
 
     /// Notes what was published, in one transaction; answers the shards that still are this relay's. None, unless the session that
-    /// reads and has this number is on the same server.
+    /// reads and has this number is on the same server. Where it takes several messages, the server ends it once it hears nothing for
+    /// `idle_ms`.
     fn note(
         connection: &mut Self::Connection,
         notes: &[Note],
         reader: i64,
+        idle_ms: i64,
     ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
 }

@@ -12,7 +12,8 @@ use uuid::Uuid;
 use super::events::Events;
 use super::producer::Plain;
 
-/// The pauses between polls that find nothing, from the shortest to the longest: those of leastlock's relay.
+/// The pauses between polls that find nothing, from the shortest to the longest: each twice the last, as such loops usually have them.
+/// leastlock's relay has others.
 const POLL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(250));
 /// Events of a pass: more gain nothing.
 pub(crate) const BATCH: u32 = 5000;

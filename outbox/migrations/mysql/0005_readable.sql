@@ -3,6 +3,8 @@
 -- value. The pattern takes JSON's own white space and escapes (RFC 8259), and no name with a NUL; its repetitions never go back (`++`,
 -- `*+`), so that long headers need no stack. What it cannot see (half of a surrogate pair) is parked by the relay. What may not be in a
 -- topic, not '^…$': in MariaDB a `$` matches before a last newline as well.
+-- Rows that are there are looked at too: while one is refused this fails, and names the constraint. Let relays publish or park it, or
+-- mend or delete it, and run the migrations again.
 ALTER TABLE leastlock_outbox
     ADD CONSTRAINT leastlock_outbox_event_id CHECK (
         CONVERT(event_id USING latin1) REGEXP

@@ -45,7 +45,12 @@ impl DoctorSql for MySql {
         let room = row.int(6)?;
         if used * 10 > room * 9 {
             let says = format!("{used} of the server's {room} are used");
-            findings.push(Finding::new(Severity::Warning, "connections", says, "Use smaller pools, or a proxy."));
+            findings.push(Finding::new(
+                Severity::Warning,
+                "connections",
+                says,
+                "Use smaller pools, or a proxy for all but the relays: their sessions must be their own.",
+            ));
         }
         findings.extend(long_transaction(connection).await);
         Ok(findings)

@@ -23,7 +23,12 @@ impl DoctorSql for Postgres {
         let (room, used) = (row.int(12)?, row.int(13)?);
         if used * 10 > room * 9 {
             let says = format!("{used} of the server's {room} are used");
-            findings.push(Finding::new(Severity::Warning, "connections", says, "Use smaller pools, or a pooler."));
+            findings.push(Finding::new(
+                Severity::Warning,
+                "connections",
+                says,
+                "Use smaller pools, or a pooler for all but the relays: their sessions must be their own.",
+            ));
         }
         if row.int(14)? == 0 {
             let says = "no shard is held, so nothing is published";

@@ -11,6 +11,7 @@ use crate::parked::queue::Queue;
 use crate::parked::request::{Locked, State};
 use crate::sink::LoggedEvent;
 use crate::sql::OutboxSql;
+use crate::sql::found::ReadLimit;
 
 /// Parked events, as a relay sees them.
 ///
@@ -38,12 +39,12 @@ pub trait ParkedLog: Send + Sync + 'static {
         limit: i64,
     ) -> impl Future<Output = Result<Vec<(i64, Queue)>, Error>> + Send;
 
-    /// The first events of a queue, in order, at most `limit`.
+    /// The first events of a queue, in order, within the limit. One comes whatever it takes.
     fn head(
         &self,
         shard: i64,
         queue: Queue,
-        limit: i64,
+        limit: ReadLimit,
     ) -> impl Future<Output = Result<Vec<LoggedEvent>, Error>> + Send;
 
     /// Writes what became of queues in one transaction; answers the queues that are empty and gone, or `None` if the shard is
@@ -102,10 +103,11 @@ pub(crate) async fn head<DB: OutboxSql>(
     connection: &mut DB::Connection,
     shard: i64,
     queue: Queue,
-    limit: i64,
+    limit: ReadLimit,
 ) -> Result<Vec<LoggedEvent>, Error> {
-    let queue = queue.to_string();
-    let rows = Statement::new(DB::HEAD).bind(&queue).bind(limit).fetch_all::<DB>(connection).await;
+    let (queue, bytes) = (queue.to_string(), i64::try_from(limit.bytes).unwrap_or(i64::MAX));
+    let head = Statement::new(DB::HEAD).bind(&queue).bind(limit.events).bind(bytes);
+    let rows = head.fetch_all::<DB>(connection).await;
     let rows = rows.map_err(Error::database::<DB>)?;
     rows.iter().map(|row| LoggedEvent::found_in(row, shard, 0)).collect()
 }

@@ -42,12 +42,14 @@ pub(crate) mod sqlite;
 /// Whoever moves events of a queue holds the queue's row ([`LOCK`](Self::LOCK)), and who holds several took them in the order of
 /// their names. A relay holds its shard's row before that ([`FENCE`](Self::FENCE), or the note's own lock).
 pub trait ParkedSql: Dialect {
-    /// Has the server end a connection whose client has stopped, where beginning a transaction does not see to it. For a
+    /// Has the server end a connection of which it hears nothing for so many milliseconds, where a transaction cannot say so. For a
     /// connection that is closed afterwards.
     const BOUND: Option<&'static str>;
+    /// Has the server end the open transaction once it hears nothing of it for so many milliseconds, if it does not so earlier.
+    const BOUND_TRANSACTION: Option<&'static str>;
     /// The queues of a shard's blocked keys: shard, limit.
     const BLOCKED: &'static str;
-    /// A queue's events in order: queue, limit. Answers the columns of an event.
+    /// A queue's first events in order: queue, limit, bytes in all; one comes whatever it takes. Answers the columns of an event.
     const HEAD: &'static str;
     /// Holds a shard's row if it is still this relay's: shard, epoch.
     const FENCE: &'static str;

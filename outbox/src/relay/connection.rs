@@ -12,6 +12,9 @@ use uuid::Uuid;
 use crate::error::Error;
 use crate::sql::OutboxSql;
 
+/// How long a transaction that holds locks may be silent at most, in milliseconds: as long as `begin_write.sql` says, where an engine can.
+pub(crate) const LONGEST_IDLE_MS: i64 = 10_000;
+
 /// A connection on loan from the pool. Unless it is given back it is closed when dropped, so that one in the middle of a
 /// statement is never handed out again, nor waited for: sqlx would ask it for an answer first, which may not come.
 #[derive(Debug)]
@@ -39,11 +42,11 @@ impl<DB: OutboxSql> Lent<DB> {
     }
 
     /// One for a transaction that holds locks from one message to the next. A client that stops in it must not hold them for
-    /// long: the server sees to that. Where that takes a setting of the connection, it is never given back.
-    pub(crate) async fn holding(pool: &Pool<DB>) -> Result<Self, Error> {
+    /// longer than `idle_ms`: the server sees to that. Where that takes a setting of the connection, it is never given back.
+    pub(crate) async fn holding(pool: &Pool<DB>, idle_ms: i64) -> Result<Self, Error> {
         let mut connection = Self::from(pool).await?;
         if let Some(bound) = DB::BOUND {
-            Statement::new(bound).execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
+            Statement::new(bound).bind(idle_ms).execute::<DB>(&mut connection).await.map_err(Error::database::<DB>)?;
             connection.spoilt = true;
         }
         Ok(connection)
@@ -78,6 +81,15 @@ impl<DB: OutboxSql> Drop for Lent<DB> {
             connection.close_on_drop();
         }
     }
+}
+
+/// Has the server end the open transaction once it hears nothing of it for so long, where [`Lent::holding`] does not see to it.
+pub(crate) async fn bound_transaction<DB: OutboxSql>(
+    connection: &mut DB::Connection,
+    idle_ms: i64,
+) -> Result<(), sqlx::Error> {
+    let Some(bound) = DB::BOUND_TRANSACTION else { return Ok(()) };
+    Statement::new(bound).bind(idle_ms).execute::<DB>(connection).await.map(drop)
 }
 
 /// What the database answers, if it does within `limit`.

@@ -12,7 +12,7 @@ use crate::lag::Lag;
 use crate::parked::log as parked;
 use crate::parked::{ParkedLog, Queue, Tried};
 use crate::relay::balance::Survey;
-use crate::relay::connection::Lent;
+use crate::relay::connection::{LONGEST_IDLE_MS, Lent, bound_transaction};
 use crate::relay::cursor::{Cursor, Note, Page, ReadFrom};
 use crate::sink::LoggedEvent;
 use crate::sql::OutboxSql;
@@ -31,7 +31,8 @@ mod tests;
 ///   caller's. All notes of a call are one transaction.
 /// - A position that a read answered holds for the server that it was read from. After a read that failed, positions are taken from
 ///   the next claim; and a note reaches no other server.
-/// - No method holds a transaction or a lock once it has answered, or its future was dropped and the database has noticed.
+/// - No method holds a transaction or a lock once it has answered, or its future was dropped and the database has noticed; nor, where
+///   the process was stopped in it, for longer than the lease of the last claim.
 ///
 /// # Cancel safety
 /// Each future may be dropped at any time; whether its statement took effect is then unknown.
@@ -57,9 +58,7 @@ pub trait Log: ParkedLog {
     fn renew(&self, held: &[(i64, i64)], lease_ms: i64) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
 
     /// Remembers what a move to another cluster needs to know of shards held at an epoch. Nothing depends on it meanwhile.
-    fn see(&self, _held: &[(i64, i64)]) -> impl Future<Output = Result<(), Error>> + Send {
-        std::future::ready(Ok(()))
-    }
+    fn see(&self, held: &[(i64, i64)]) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Frees shards held at an epoch, of which nothing is on its way.
     fn give_up(&self, held: &[(i64, i64)]) -> impl Future<Output = Result<(), Error>> + Send;
@@ -98,11 +97,14 @@ pub struct SqlLog<DB: OutboxSql> {
     reader: Mutex<Option<Lent<DB>>>,
     /// The number of the last that there was.
     reader_number: AtomicI64,
+    /// How long a transaction that holds a shard's row may be silent, in milliseconds: no longer than the shard is held.
+    idle_ms: AtomicI64,
 }
 
 impl<DB: OutboxSql> SqlLog<DB> {
     pub(crate) fn of(pool: &Pool<DB>) -> Self {
-        Self { pool: pool.clone(), reader: Mutex::default(), reader_number: AtomicI64::default() }
+        let (reader_number, idle_ms) = (AtomicI64::default(), AtomicI64::new(LONGEST_IDLE_MS));
+        Self { pool: pool.clone(), reader: Mutex::default(), reader_number, idle_ms }
     }
 
     async fn new_reader(&self) -> Result<Lent<DB>, Error> {
@@ -126,6 +128,7 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
     }
 
     async fn claim(&self, owner: &str, among: &[i64], most: i64, lease_ms: i64) -> Result<Vec<Cursor>, Error> {
+        self.idle_ms.store(lease_ms.min(LONGEST_IDLE_MS), Ordering::SeqCst);
         // Before the positions are taken from the table: if the server is another one by the first read, this connection is lost. Where
         // a read is under way there is one.
         if let (Ok(mut kept), true) = (self.reader.try_lock(), DB::READER.is_some())
@@ -211,7 +214,8 @@ impl<DB: OutboxSql> Log for SqlLog<DB> {
         // Before anything is waited for: the notes are of what this one has read.
         let reader = self.reader_number.load(Ordering::SeqCst);
         let mut connection = Lent::from(&self.pool).await?;
-        let own = DB::note(&mut connection, notes, reader).await.map_err(Error::database::<DB>)?;
+        let idle_ms = self.idle_ms.load(Ordering::SeqCst);
+        let own = DB::note(&mut connection, notes, reader, idle_ms).await.map_err(Error::database::<DB>)?;
         connection.give_back();
         Ok(own)
     }
@@ -239,7 +243,7 @@ impl<DB: OutboxSql> ParkedLog for SqlLog<DB> {
         Ok(asked)
     }
 
-    async fn head(&self, shard: i64, queue: Queue, limit: i64) -> Result<Vec<LoggedEvent>, Error> {
+    async fn head(&self, shard: i64, queue: Queue, limit: ReadLimit) -> Result<Vec<LoggedEvent>, Error> {
         let mut connection = Lent::from(&self.pool).await?;
         let head = parked::head::<DB>(&mut connection, shard, queue, limit).await?;
         connection.give_back();
@@ -247,8 +251,10 @@ impl<DB: OutboxSql> ParkedLog for SqlLog<DB> {
     }
 
     async fn settle(&self, shard: i64, epoch: i64, tried: &[Tried]) -> Result<Option<Vec<Queue>>, Error> {
-        let mut connection = Lent::holding(&self.pool).await?;
+        let idle_ms = self.idle_ms.load(Ordering::SeqCst);
+        let mut connection = Lent::holding(&self.pool, idle_ms).await?;
         let mut tx = connection.begin_with(DB::BEGIN_WRITE).await.map_err(Error::database::<DB>)?;
+        bound_transaction::<DB>(&mut tx, idle_ms).await.map_err(Error::database::<DB>)?;
         let gone = parked::settle::<DB>(&mut tx, shard, epoch, tried).await?;
         if gone.is_some() {
             commit(tx).await.map_err(Error::database::<DB>)?;

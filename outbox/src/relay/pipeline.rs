@@ -14,16 +14,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::cursor::{Cursor, Note, Page, ReadFrom};
+use super::cursor::{Cursor, Page, ReadFrom};
 use crate::parked::Cause;
-#[cfg(any(test, feature = "postgres", feature = "sqlite", feature = "mysql"))]
-use crate::parked::{Park, Queue, park::bounded};
-use crate::sink::{LoggedEvent, Refusal, Report, SendError};
+use crate::sink::{LoggedEvent, Refusal};
 use lane::Lane;
 
 mod lane;
+mod notes;
+mod reports;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use notes::Parked;
+pub(crate) use reports::Progress;
 
 /// How much may be under way.
 #[derive(Debug, Clone, Copy)]
@@ -58,43 +61,6 @@ pub(crate) enum Fate {
     Stop(String),
 }
 
-/// An event that is not sent; noted in the same transaction as the position behind it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Parked {
-    pub(crate) event: LoggedEvent,
-    pub(crate) cause: Cause,
-    /// Later events of its key that the other side acknowledged before it was refused.
-    pub(crate) overtaken_by: Vec<crate::event::EventId>,
-}
-
-#[cfg(any(test, feature = "postgres", feature = "sqlite", feature = "mysql"))]
-impl Parked {
-    /// As it is written. What overtook it is told to whoever looks at it.
-    #[cfg_attr(
-        not(any(feature = "postgres", feature = "sqlite", feature = "mysql")),
-        allow(dead_code, reason = "without an engine nothing is written")
-    )]
-    pub(crate) fn to_park(&self) -> Park {
-        let mut cause = self.cause.clone();
-        if let Cause::Refused { reason } | Cause::Alone { reason } = &mut cause {
-            *reason = bounded(reason);
-            if let [first, others @ ..] = &self.overtaken_by[..] {
-                let overtaken = format!("overtaken by event {first} of its key and {} more: {reason}", others.len());
-                *reason = bounded(&overtaken);
-            }
-        }
-        Park { id: self.event.id, queue: self.queue(), cause }
-    }
-
-    /// The queue that it is to stand in.
-    pub(crate) fn queue(&self) -> Queue {
-        match &self.event.key {
-            Some(key) if self.cause.blocks() => Queue::of_key(&self.event.topic, key),
-            _ => Queue::of_event(self.event.event_id),
-        }
-    }
-}
-
 /// Events to hand over: a run of one page.
 #[derive(Debug, Clone)]
 pub(crate) struct Outgoing {
@@ -110,28 +76,6 @@ pub(crate) struct Outgoing {
 pub(crate) struct Stop {
     pub(crate) event: Box<LoggedEvent>,
     pub(crate) reason: String,
-}
-
-/// What was published since it was last asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
-    pub(crate) events: u64,
-    /// From append to answer, in milliseconds: the sum, and the longest.
-    pub(crate) lag_sum_ms: u64,
-    pub(crate) lag_max_ms: u64,
-    /// Events that were acknowledged before an earlier one of their key, because that one was refused among others.
-    pub(crate) overtaking: u64,
-}
-
-impl Progress {
-    fn count(&mut self, age_at_read_ms: i64, since_read: Duration) {
-        let since_read = u64::try_from(since_read.as_millis()).unwrap_or(u64::MAX);
-        // An age below zero is a database clock that was stepped back.
-        let lag = u64::try_from(age_at_read_ms).unwrap_or(0).saturating_add(since_read);
-        self.events += 1;
-        self.lag_sum_ms = self.lag_sum_ms.saturating_add(lag);
-        self.lag_max_ms = self.lag_max_ms.max(lag);
-    }
 }
 
 /// All lanes of a relay.
@@ -302,91 +246,14 @@ impl Pipeline {
         None
     }
 
-    /// Takes an answer that came at `now`. One for a lane that is no more says nothing of the present.
-    pub(crate) fn report(&mut self, report: Report, gate: &mut impl Gate, now: Instant) {
-        let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id() == report.lane) else { return };
-        let numbers = report.first..report.first + report.count;
-        match report.outcome {
-            Ok(()) => lane.published(numbers, &mut self.progress, now),
-            Err(SendError::Permanent { reason }) => {
-                if let Err(stop) = lane.refused(numbers, &reason, gate, &mut self.progress, now) {
-                    self.stop = Some(stop);
-                }
-            }
-            Err(SendError::NotSent { reason }) => lane.not_sent(numbers, &reason),
-            Err(SendError::Unknown { reason }) => {
-                lane.unknown(numbers);
-                self.lost_track = Some(reason);
-            }
-        }
-    }
-
-    /// Why the sink lost track of some event, if it did. Everything has to be [rewound](Self::rewind) then.
-    pub(crate) fn lost_track(&self) -> Option<&str> {
-        self.lost_track.as_deref()
-    }
-
-    /// The sink has forgotten everything: every lane goes back to what is published.
-    pub(crate) fn rewind(&mut self, gate: &mut impl Gate) {
-        self.lost_track = None;
-        for lane in &mut self.lanes {
-            self.last_lane += 1;
-            lane.rewind(self.last_lane);
-            gate.rewound(lane.shard(), &lane.to_park());
-        }
-    }
-
-    /// Why the relay is to end, if it is.
-    pub(crate) fn stop(&self) -> Option<&Stop> {
-        self.stop.as_ref()
-    }
-
     /// Events handed over that have no answer.
     pub(crate) fn unanswered(&self) -> u64 {
         self.lanes.iter().map(Lane::unanswered).sum()
     }
 
-    /// Events handed over, or to be parked, that are in no note.
-    pub(crate) fn under_way(&self) -> u64 {
-        self.lanes.iter().map(Lane::under_way).sum()
-    }
-
-    /// Events published, or to be parked, that are in no note.
-    pub(crate) fn unnoted(&self) -> u64 {
-        self.lanes.iter().map(Lane::unnoted).sum()
-    }
-
     /// Bytes of events that were read and not published.
     pub(crate) fn bytes(&self) -> usize {
         self.lanes.iter().map(Lane::bytes).sum()
-    }
-
-    /// What to note. [`noted`](Self::noted) has to follow before the next is asked for, or [`clear`](Self::clear).
-    pub(crate) fn note(&mut self) -> Vec<Note> {
-        self.lanes.iter_mut().filter_map(Lane::note).collect()
-    }
-
-    /// The note was taken, for the shards in `own`; answers how many events were noted as published, and which shards are another
-    /// relay's now: their lanes are gone.
-    pub(crate) fn noted(&mut self, own: &[i64]) -> (u64, Vec<i64>) {
-        let (mut events, mut lost) = (0, Vec::new());
-        self.lanes.retain_mut(|lane| match lane.noting() {
-            Some(_) if own.contains(&lane.shard()) => {
-                events += lane.noted();
-                true
-            }
-            Some(_) => {
-                lost.push(lane.shard());
-                false
-            }
-            None => true,
-        });
-        (events, lost)
-    }
-
-    /// What was published since this was last asked.
-    pub(crate) fn progress(&mut self) -> Progress {
-        std::mem::take(&mut self.progress)
     }
 
     fn lane(&mut self, id: u64) -> Option<&mut Lane> {

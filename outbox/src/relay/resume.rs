@@ -13,6 +13,7 @@ use crate::relay::connection::within;
 use crate::relay::cursor::{Cursor, Page};
 use crate::relay::log::Log;
 use crate::sink::{Batch, LoggedEvent, Refusal, Reports, SendError, Sink};
+use crate::sql::found::ReadLimit;
 
 #[cfg(all(test, feature = "sqlite"))]
 mod rounds;
@@ -33,12 +34,10 @@ const ROUND: Duration = Duration::from_secs(2);
 pub(super) struct Round {
     /// Nothing was asked for, behind the queue looked from.
     pub(super) idle: bool,
-    /// The last queue of the round: the next one looks behind it.
+    /// The last queue that was sent of: the next round looks behind it.
     pub(super) last: Option<Queue>,
     /// Queues that are empty and gone, with their shards.
     pub(super) gone: Vec<(i64, Queue)>,
-    /// Shards that are another relay's now.
-    pub(super) lost: Vec<i64>,
     /// Events that were sent, and that were refused again.
     pub(super) sent: u64,
     pub(super) refused: u64,
@@ -48,6 +47,8 @@ pub(super) struct Round {
     pub(super) left_behind: Vec<Arc<Reports>>,
     /// Why the sink lost track of an event, if it did.
     pub(super) lost_track: Option<String>,
+    /// Why it was broken off. What was sent before is no less on its way.
+    pub(super) failed: Option<Error>,
 }
 
 impl Round {
@@ -84,17 +85,64 @@ pub(super) async fn round<L: Log, S: Sink>(
     after: Option<Queue>,
     alone: bool,
     ending: CancellationToken,
-) -> Result<Round, Error> {
+) -> Round {
+    let mut round = Round::default();
+    let written = match heads(relay, cursors, after, alone, &mut round).await {
+        Ok(heads) => {
+            let sent = send_all(relay, cursors, heads, alone, &ending, &mut round).await;
+            settle(relay, cursors, sent, &mut round).await
+        }
+        Err(error) => Err(error),
+    };
+    round.failed = written.err();
+    round
+}
+
+/// The first events of a queue, with its shard.
+type Head = (i64, Queue, Vec<LoggedEvent>);
+
+/// The first events of some of the queues that operators asked for: not more bytes than the relay may have in memory, and one event.
+async fn heads<L: Log, S: Sink>(
+    relay: &Relay<L, S>,
+    cursors: &[Cursor],
+    after: Option<Queue>,
+    alone: bool,
+    round: &mut Round,
+) -> Result<Vec<Head>, Error> {
     let shards: Vec<i64> = cursors.iter().map(|cursor| cursor.shard).collect();
     let lease = relay.settings.lease;
     let asked = within(lease, "looking for parked events", relay.log.asked(&shards, after, QUEUES)).await?;
-    let mut round = Round { idle: asked.is_empty(), last: asked.last().map(|(_, queue)| *queue), ..Round::default() };
-    let mut sending = Vec::with_capacity(asked.len());
+    round.idle = asked.is_empty();
+    let (mut room, mut left) = (relay.settings.in_flight_bytes, asked.len());
+    let mut heads = Vec::with_capacity(left);
     for (shard, queue) in asked {
-        let head = relay.log.head(shard, queue, if alone { 1 } else { EVENTS });
-        let events = within(lease, "reading parked events", head).await?;
-        let Some(cursor) = cursors.iter().find(|cursor| cursor.shard == shard) else { continue };
-        sending.push(send(relay, cursor, queue, events, alone, &ending));
+        if room == 0 {
+            break;
+        }
+        // Each queue has its part; what one leaves is the others'.
+        let limit = ReadLimit { events: if alone { 1 } else { EVENTS }, bytes: room.div_ceil(left) };
+        let head = within(lease, "reading parked events", relay.log.head(shard, queue, limit)).await?;
+        room = room.saturating_sub(head.iter().map(LoggedEvent::bytes).sum());
+        left -= 1;
+        heads.push((shard, queue, head));
+    }
+    Ok(heads)
+}
+
+/// Sends them, side by side or one after the other.
+async fn send_all<L: Log, S: Sink>(
+    relay: &Relay<L, S>,
+    cursors: &[Cursor],
+    heads: Vec<Head>,
+    alone: bool,
+    ending: &CancellationToken,
+    round: &mut Round,
+) -> Vec<Sent> {
+    let mut sending = Vec::with_capacity(heads.len());
+    for (shard, queue, events) in heads {
+        if let Some(cursor) = cursors.iter().find(|cursor| cursor.shard == shard) {
+            sending.push(send(relay, cursor, queue, events, alone, ending));
+        }
     }
     let mut sent = Vec::with_capacity(sending.len());
     if alone {
@@ -107,11 +155,23 @@ pub(super) async fn round<L: Log, S: Sink>(
     } else {
         sent = join_all(sending).await;
     }
+    // Where one got no answer, those behind it come next, and not behind it again.
+    round.last = sent.last().map(|sent| sent.tried.queue);
     for sent in &mut sent {
         round.suspects |= sent.suspect;
         round.left_behind.extend(sent.left_behind.take());
         round.lost_track = round.lost_track.take().or(sent.lost_track.take());
     }
+    sent
+}
+
+/// Writes what became of them, shard by shard. A shard that is another relay's by now is that one's to go on with.
+async fn settle<L: Log, S: Sink>(
+    relay: &Relay<L, S>,
+    cursors: &[Cursor],
+    mut sent: Vec<Sent>,
+    round: &mut Round,
+) -> Result<(), Error> {
     for cursor in cursors {
         let of_shard = sent.extract_if(.., |sent| sent.shard == cursor.shard);
         let of_shard: Vec<Tried> = of_shard.map(|sent| sent.tried).collect();
@@ -119,16 +179,14 @@ pub(super) async fn round<L: Log, S: Sink>(
             continue;
         }
         let settle = relay.log.settle(cursor.shard, cursor.epoch, &of_shard);
-        match within(lease, "writing what became of parked events", settle).await? {
-            Some(gone) => {
-                round.gone.extend(gone.into_iter().map(|queue| (cursor.shard, queue)));
-                round.sent += of_shard.iter().map(|tried| tried.sent.len() as u64).sum::<u64>();
-                round.refused += of_shard.iter().filter(|tried| tried.refused.is_some()).count() as u64;
-            }
-            None => round.lost.push(cursor.shard),
+        let settled = within(relay.settings.lease, "writing what became of parked events", settle).await?;
+        if let Some(gone) = settled {
+            round.gone.extend(gone.into_iter().map(|queue| (cursor.shard, queue)));
+            round.sent += of_shard.iter().map(|tried| tried.sent.len() as u64).sum::<u64>();
+            round.refused += of_shard.iter().filter(|tried| tried.refused.is_some()).count() as u64;
         }
     }
-    Ok(round)
+    Ok(())
 }
 
 /// Sends a queue's events one after the other, up to one that is refused or gets no answer.

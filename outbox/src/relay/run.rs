@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leastlock_core::Backoff;
 use tokio_util::sync::CancellationToken;
 
-use super::{NOTE_EVERY, POLL, Relay};
+use super::{NOTE_EVERY, Relay};
 use crate::error::Error;
 use crate::parked::Queue;
 use crate::relay::blocking::Blocking;
@@ -27,10 +27,14 @@ use crate::sql::found::ReadLimit;
 mod alone;
 mod answers;
 mod ending;
+mod lone;
 mod parked;
+mod polling;
 mod shards;
 mod silence;
 
+/// The shortest and the longest pause before something that failed is tried again.
+const RETRY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(250));
 /// The most that a read or a claim may be given, however often it was cut off.
 const LONGEST_READ: Duration = Duration::from_hours(1);
 
@@ -52,13 +56,15 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
     noting: Slot<'a, Result<Vec<i64>, Error>>,
     /// The ids of the events that the note under way parks, by shard.
     parking: Vec<(i64, Vec<i64>)>,
-    resuming: Slot<'a, Result<Round, Error>>,
+    resuming: Slot<'a, Round>,
     /// Where the next look for queues that operators asked for begins.
     resume_after: Option<Queue>,
     /// The next round is to send with nothing else in flight: an event was refused among others.
     resume_alone: bool,
     /// What a round has sent and waits for no more.
     left_behind: Vec<Arc<Reports>>,
+    /// Since when something waits to be sent alone and nothing was answered.
+    alone_since: Option<Instant>,
     /// Ends the round under way after the event that it is at.
     ending: CancellationToken,
     look_at: Instant,
@@ -72,8 +78,8 @@ pub(super) struct Run<'a, L: Log, S: Sink> {
     resume_at: Instant,
     failures: u32,
     silence: Silence,
-    /// How long to wait after a read that found nothing.
-    pause: Duration,
+    /// When events came last, or it was said that some do.
+    quiet_since: Instant,
     /// How long a read may take. One that was cut off gets twice as long the next time, so that a slow one comes to its end.
     read_limit: Duration,
     /// How long a claim may take, blocked keys included: likewise.
@@ -112,6 +118,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             resume_after: None,
             resume_alone: false,
             left_behind: Vec::new(),
+            alone_since: None,
             ending: CancellationToken::new(),
             look_at: now,
             look_pause: LOOK_EVERY,
@@ -122,7 +129,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             resume_at: now,
             failures: 0,
             silence: Silence::default(),
-            pause: POLL.0,
+            quiet_since: now,
             read_limit: relay.settings.lease,
             claim_limit: relay.settings.lease / 3,
         }
@@ -143,7 +150,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
                 claimed = self.claiming.done() => self.have_claimed(claimed)?,
                 round = self.resuming.done() => self.have_resumed(round)?,
                 given_up = self.giving_up.done() => self.have_given_up(given_up)?,
-                () = self.relay.wake.notified() => (self.read_at, self.pause) = (Instant::now(), POLL.0),
+                () = self.relay.wake.notified() => self.look_for_events(),
                 () = tokio::time::sleep_until(next.into()) => {}
             }
         }
@@ -153,8 +160,8 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     /// Starts whatever can go on.
     fn start(&mut self) {
         let now = Instant::now();
-        self.left_behind.retain(|reports| !reports.have_some());
-        let in_flight = self.pipeline.unanswered();
+        self.look_at_left_behind();
+        let in_flight = self.pipeline.unanswered() + self.left_behind.len() as u64;
         if let Some(silent) = self.silence.due(in_flight, now) {
             tracing::warn!(in_flight, seconds = silent.as_secs(), "waiting for the sink, which answers nothing");
         }
@@ -169,6 +176,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
             self.claiming.start(within(limit, "a claim", look(ownership, &*relay.log, to_load)));
         }
         self.give_up_what_is_overdue(now);
+        self.wait_no_longer_to_be_alone(now);
         // What an operator asked for may be on its way too.
         if self.giving_up.is_empty() && self.resuming.is_empty() {
             self.start_giving_up();
@@ -188,7 +196,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
     /// When something is to be looked at even if nothing happens.
     fn next_moment(&self) -> Instant {
         let now = Instant::now();
-        let mut next = now + POLL.1;
+        let mut next = now + polling::PAUSE.1;
         let mut at = |condition: bool, moment: Instant| {
             if condition {
                 next = next.min(moment);
@@ -277,7 +285,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
         // It is not cut off: positions hold only as long as the connection that they were read on.
         self.is_read_void = !self.reading.is_empty();
         self.resuming.clear();
-        (self.resume_alone, self.left_behind) = (false, Vec::new());
+        (self.resume_alone, self.left_behind, self.alone_since) = (false, Vec::new(), None);
         self.relay.sink.abandon();
         self.pipeline.rewind(&mut self.gate);
     }
@@ -293,7 +301,7 @@ impl<'a, L: Log, S: Sink> Run<'a, L, S> {
 
     /// No wake-up cuts this short: it says nothing of what failed.
     fn back_off(&mut self) {
-        self.resume_at = Instant::now() + Backoff::new(POLL.0, POLL.1).delay(self.failures);
+        self.resume_at = Instant::now() + Backoff::new(RETRY.0, RETRY.1).delay(self.failures);
         self.failures = self.failures.saturating_add(1);
     }
 }

@@ -93,11 +93,21 @@ impl OutboxSql for MySql {
         shards(connection, RENEW).await
     }
 
+    /// There is no cursor that a move could leave behind.
+    async fn see(_connection: &mut Self::Connection, _held: &[(i64, i64)]) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
     async fn read(connection: &mut Self::Connection, from: &[ReadFrom], limit: ReadLimit) -> Result<Vec<Page>, Error> {
         reading::read(connection, from, limit).await
     }
 
-    async fn note(connection: &mut Self::Connection, notes: &[Note], reader: i64) -> Result<Vec<i64>, sqlx::Error> {
+    async fn note(
+        connection: &mut Self::Connection,
+        notes: &[Note],
+        reader: i64,
+        _idle_ms: i64,
+    ) -> Result<Vec<i64>, sqlx::Error> {
         let mut published: Vec<_> =
             notes.iter().map(|note| (note.cursor.shard, note.cursor.epoch, &note.published)).collect();
         published.sort_unstable();

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::event::{Event, EventId};
 use crate::headers::hex;
 use crate::parked::sql::postgres::park;
+use crate::relay::connection::bound_transaction;
 use crate::relay::cursor::{Cursor, Note, Page, Position, ReadFrom, newest_transaction};
 use crate::sink::LoggedEvent;
 use crate::sql::found::{Found, ReadLimit, keep_what_fits, put, to_bring};
@@ -87,7 +88,7 @@ impl OutboxSql for Postgres {
 
     async fn see(connection: &mut Self::Connection, held: &[(i64, i64)]) -> Result<(), sqlx::Error> {
         let (shards, epochs): (Vec<i64>, Vec<i64>) = held.iter().copied().unzip();
-        let mut tx = connection.begin().await?;
+        let mut tx = connection.begin_with(Self::BEGIN_WRITE).await?;
         Statement::new(BRIEF_WAIT).execute::<Self>(&mut tx).await?;
         Statement::new(SEE).bind(shards.as_slice()).bind(epochs.as_slice()).execute::<Self>(&mut tx).await?;
         commit(tx).await
@@ -117,11 +118,17 @@ impl OutboxSql for Postgres {
         Ok(cursors().zip(found).map(page).collect())
     }
 
-    async fn note(connection: &mut Self::Connection, notes: &[Note], reader: i64) -> Result<Vec<i64>, sqlx::Error> {
+    async fn note(
+        connection: &mut Self::Connection,
+        notes: &[Note],
+        reader: i64,
+        idle_ms: i64,
+    ) -> Result<Vec<i64>, sqlx::Error> {
         if notes.iter().all(|note| note.parked.is_empty()) {
             return note_positions(connection, notes, reader).await;
         }
         let mut tx = connection.begin_with(Self::BEGIN_WRITE).await?;
+        bound_transaction::<Self>(&mut tx, idle_ms).await?;
         Statement::new(PARK_LOCK).execute::<Self>(&mut tx).await?;
         let own = note_positions(&mut tx, notes, reader).await?;
         let own_notes = notes.iter().filter(|note| own.contains(&note.cursor.shard));

@@ -70,6 +70,11 @@ impl OutboxSql for Sqlite {
         Ok(renewed)
     }
 
+    /// A file is moved whole, its last id with it.
+    async fn see(_connection: &mut Self::Connection, _held: &[(i64, i64)]) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
     async fn read(connection: &mut Self::Connection, from: &[ReadFrom], limit: ReadLimit) -> Result<Vec<Page>, Error> {
         let database = Error::database::<Self>;
         let (most, whole) = limit.of_each(from.len());
@@ -93,7 +98,12 @@ impl OutboxSql for Sqlite {
         Ok(from.iter().zip(shards).map(|(from, found)| Page::of_cursor(&from.cursor, found.events)).collect())
     }
 
-    async fn note(connection: &mut Self::Connection, notes: &[Note], _reader: i64) -> Result<Vec<i64>, sqlx::Error> {
+    async fn note(
+        connection: &mut Self::Connection,
+        notes: &[Note],
+        _reader: i64,
+        _idle_ms: i64,
+    ) -> Result<Vec<i64>, sqlx::Error> {
         if notes.iter().all(|note| note.parked.is_empty()) {
             return note_positions(connection, notes).await;
         }

@@ -145,6 +145,11 @@ impl Log for WalLog {
         Ok(if renewed { vec![SHARD] } else { Vec::new() })
     }
 
+    /// There is no sequence to be remembered.
+    async fn see(&self, _held: &[(i64, i64)]) -> Result<(), Error> {
+        Ok(())
+    }
+
     async fn give_up(&self, held: &[(i64, i64)]) -> Result<(), Error> {
         if held.iter().any(|&(shard, epoch)| shard == SHARD && self.is_current(epoch)) {
             self.let_go().await?;
@@ -225,7 +230,7 @@ impl ParkedLog for WalLog {
         Ok(Vec::new())
     }
 
-    async fn head(&self, _shard: i64, _queue: Queue, _limit: i64) -> Result<Vec<LoggedEvent>, Error> {
+    async fn head(&self, _shard: i64, _queue: Queue, _limit: ReadLimit) -> Result<Vec<LoggedEvent>, Error> {
         Ok(Vec::new())
     }
 

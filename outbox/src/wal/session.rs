@@ -88,8 +88,6 @@ pub(super) async fn reader(pool: &Pool<Postgres>, name: &SlotName, owner: &Owner
     if server == owner.server { Ok(connection) } else { Err(WalError::OtherServer.into()) }
 }
 
-/// How long decoding took is how long it is not done again when it found nothing: at most half of the time is spent on
-/// it.
 /// As long as something took it is not done again, so that at most half of the time is spent on it.
 #[derive(Debug, Default)]
 pub(super) struct Pause(Option<std::time::Instant>);

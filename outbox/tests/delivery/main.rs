@@ -15,6 +15,8 @@ mod mysql_random;
 #[cfg(feature = "postgres")]
 mod random;
 mod readers;
+#[cfg(feature = "postgres")]
+mod stopped;
 mod suite;
 mod together;
 #[cfg(feature = "postgres")]
@@ -53,7 +55,8 @@ leastlock_testkit::mount!(
     database_that_is_silent_for_a_while_is_waited_for,
     shutdown_is_served_while_the_database_is_silent,
     pool_of_one_connection_is_refused_and_of_two_is_enough,
-    cursor_ahead_of_the_database_stops_with_an_error;
+    cursor_ahead_of_the_database_stops_with_an_error,
+    b18_relay_stopped_while_it_holds_rows_is_followed_within_its_lease_and_a_second;
     mysql: b1_lower_id_that_commits_later_is_delivered_from_a_log_that_is_deleted,
     b2_open_writer_elsewhere_stalls_no_plain_read,
     b3_events_of_a_key_leave_in_the_order_of_its_lock,

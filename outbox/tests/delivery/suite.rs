@@ -21,6 +21,8 @@ pub(crate) use crate::answers::{
 pub(crate) use crate::killed::b18_killed_relay_is_followed_and_repeats_no_more_than_was_in_flight;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) use crate::lost_answers::*;
+#[cfg(feature = "postgres")]
+pub(crate) use crate::stopped::b18_relay_stopped_while_it_holds_rows_is_followed_within_its_lease_and_a_second;
 pub(crate) use crate::together::*;
 #[cfg(feature = "mysql")]
 pub(crate) use crate::{mysql_only::*, mysql_random::b1_b2_b3_b14_hold_where_published_rows_are_deleted};

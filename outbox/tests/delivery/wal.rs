@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::readers::{LEASE, PATIENCE, Reading, Values};
 
 mod clusters;
+mod content;
 mod doubles;
 mod lost_answers;
 mod order;

@@ -57,6 +57,7 @@ leastlock_testkit::mount!(suite on postgres:
     relay_that_ends_leaves_its_share_at_once,
     b11_dump_in_a_new_cluster_is_refused_and_rebased,
     b11_log_moved_without_its_sequence_is_not_rebased,
+    b11_log_with_rows_from_before_its_checks_is_rebased,
     b11_server_that_crashes_under_a_relay_loses_no_event,
     b11_dump_of_before_the_first_relay_is_refused_and_rebased,
     event_of_a_transaction_that_overtook_the_survey_is_no_restore,

@@ -61,7 +61,7 @@ pub(crate) use postgres::*;
 mod postgres {
     use std::time::Duration;
 
-    use leastlock_outbox::{Event, MIGRATIONS, Outbox};
+    use leastlock_outbox::{Event, MIGRATIONS, Outbox, Replay};
     use leastlock_testkit::cluster::PostgresCluster;
     use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Postgres, Row};
 
@@ -221,6 +221,48 @@ mod postgres {
         sink.comes_to(2).await;
         relay.end().await;
         assert_eq!(sink.values(), ["old", "new"]);
+    }
+
+    /// A row that the table would not take any more is changed like any other, and the checks are what they were.
+    pub(crate) async fn b11_log_with_rows_from_before_its_checks_is_rebased(database: TestDatabase<Postgres>) {
+        let (database, outbox) = tables(database).await;
+        commit(&outbox, &database.pool, "k", "1").await;
+        for statement in [
+            "ALTER TABLE leastlock_outbox DROP CONSTRAINT leastlock_outbox_topic",
+            "INSERT INTO leastlock_outbox (shard, event_id, topic) VALUES (0, gen_random_uuid(), 'no topic')",
+            "ALTER TABLE leastlock_outbox ADD CONSTRAINT leastlock_outbox_topic \
+             CHECK (octet_length(topic) >= 1 AND octet_length(topic) <= 249 AND topic !~ '[^A-Za-z0-9._-]') NOT VALID",
+            "UPDATE leastlock_outbox_shard SET system_id = 1, done = '9000000000:9000000000:'",
+        ] {
+            database.execute(statement).await;
+        }
+        let checks = async || {
+            let checks = "SELECT string_agg(conname || ' ' || pg_get_constraintdef(oid), ', ' ORDER BY conname) \
+                          FROM pg_constraint WHERE conrelid = 'leastlock_outbox'::regclass AND contype = 'c'";
+            sqlx::query_scalar::<_, String>(checks).fetch_one(&database.pool).await.unwrap()
+        };
+        let before = checks().await;
+        assert_eq!(before.matches("NOT VALID").count(), 3, "{before}");
+        // The double changes the rows and nothing else.
+        let double =
+            sqlx::query("UPDATE leastlock_outbox SET xid = pg_current_xact_id()").execute(&database.pool).await;
+        assert!(double.is_err(), "the double must be seen to be refused");
+
+        assert_eq!(rebase(&database.pool).await.unwrap(), Rebased::Done { to_publish: Some(2) });
+        assert_eq!(checks().await, before);
+        let sink = Recorder::new();
+        let relay = Running::start(&database.pool, &sink);
+        sink.comes_to(2).await;
+        // Nor does such a row end a replay of others.
+        let replayed = std::sync::atomic::AtomicU64::new(0);
+        until("what is published can be replayed", async || {
+            let all = Replay::since(std::time::UNIX_EPOCH);
+            replayed.store(outbox.replay(&database.pool, &all).await.unwrap(), std::sync::atomic::Ordering::SeqCst);
+            replayed.load(std::sync::atomic::Ordering::SeqCst) > 0
+        })
+        .await;
+        assert_eq!(replayed.into_inner(), 1);
+        relay.end().await;
     }
 
     /// No shard says in which cluster it was published. The double, a relay that looks at the shards only: it publishes nothing, and says so

@@ -12,6 +12,7 @@ const SENT: &str = include_str!("../../../sql/mysql/park_sent.sql");
 
 impl ParkedSql for MySql {
     const BOUND: Option<&'static str> = Some(include_str!("../../../sql/mysql/park_bound.sql"));
+    const BOUND_TRANSACTION: Option<&'static str> = None;
     statements!("mysql");
 
     async fn asked(

@@ -14,6 +14,7 @@ const SENT: &str = include_str!("../../../sql/postgres/park_sent.sql");
 
 impl ParkedSql for Postgres {
     const BOUND: Option<&'static str> = None;
+    const BOUND_TRANSACTION: Option<&'static str> = Some(include_str!("../../../sql/postgres/idle_limit.sql"));
     statements!("postgres");
 
     async fn asked(

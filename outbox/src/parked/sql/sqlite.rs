@@ -14,6 +14,7 @@ const SENT: &str = include_str!("../../../sql/sqlite/park_sent.sql");
 
 impl ParkedSql for Sqlite {
     const BOUND: Option<&'static str> = None;
+    const BOUND_TRANSACTION: Option<&'static str> = None;
     statements!("sqlite");
 
     async fn asked(

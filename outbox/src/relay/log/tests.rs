@@ -7,9 +7,13 @@ use leastlock_testkit::{TestDatabase, TestEngine};
 use super::*;
 use crate::event::Event;
 use crate::outbox::Outbox;
+use crate::parked::Cause;
+use crate::relay::pipeline::Parked;
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod failover;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod stopped;
 
 /// Claims all that there is.
 async fn claimed<DB: TestEngine + OutboxSql>(log: &SqlLog<DB>) -> Vec<ReadFrom> {
@@ -73,8 +77,42 @@ async fn read_brings_no_more_bytes_than_there_is_room_for<DB: TestEngine + Outbo
     assert!(beyond > 1_000_000, "{beyond}");
 }
 
-mod suite {
-    pub(super) use super::read_brings_no_more_bytes_than_there_is_room_for;
+async fn head_of_a_queue_brings_no_more_bytes_than_asked_for<DB: TestEngine + OutboxSql>(database: TestDatabase<DB>) {
+    const BYTES: usize = 50_000;
+    let database = database.with(&crate::MIGRATIONS).await;
+    let outbox = Outbox::open(&database.pool).await.unwrap();
+    let mut tx = database.pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
+    for _ in 0..5 {
+        outbox.append(&mut tx, Event::new("t", "k").bytes(vec![b'x'; BYTES]).header("h", "ü")).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let log = SqlLog::of(&database.pool);
+    let pages = log.read(&claimed(&log).await, ReadLimit { events: 10, bytes: 1 << 20 }).await.unwrap();
+    let page = pages.into_iter().find(|page| !page.events.is_empty()).unwrap();
+    let cause = Cause::Refused { reason: "it is too large".into() };
+    let park = |event: &LoggedEvent| Parked { event: event.clone(), cause: cause.clone(), overtaken_by: Vec::new() };
+    let parked: Vec<_> = page.events.iter().map(park).collect();
+    let published = if DB::POSITIONS { Vec::new() } else { page.events.iter().map(|event| event.id).collect() };
+    let (shard, queue) = (page.shard(), parked[0].queue());
+    assert_eq!(log.note(&[Note { cursor: page.after(5), published, parked }]).await.unwrap(), [shard]);
+    let head = async |events, bytes| log.head(shard, queue, ReadLimit { events, bytes }).await.unwrap();
+    for (events, bytes, brought) in [(64, 1, 1), (64, 2 * BYTES + 1_000, 2), (3, 1 << 30, 3), (64, 1 << 30, 5)] {
+        let head = head(events, bytes).await;
+        assert_eq!(head.len(), brought, "{events} {bytes}");
+        let same = |(one, other): (&LoggedEvent, &LoggedEvent)| {
+            (one.id, &one.value, &one.headers) == (other.id, &other.value, &other.headers)
+        };
+        assert!(head.iter().zip(&page.events).all(same), "the first ones, whole");
+    }
 }
 
-leastlock_testkit::mount!(suite: read_brings_no_more_bytes_than_there_is_room_for);
+mod suite {
+    pub(super) use super::{
+        head_of_a_queue_brings_no_more_bytes_than_asked_for, read_brings_no_more_bytes_than_there_is_room_for,
+    };
+}
+
+leastlock_testkit::mount!(suite:
+    head_of_a_queue_brings_no_more_bytes_than_asked_for,
+    read_brings_no_more_bytes_than_there_is_room_for,
+);

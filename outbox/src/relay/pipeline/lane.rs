@@ -1,6 +1,6 @@
 //! One shard of a relay.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use crate::parked::Cause;
 use crate::relay::cursor::{Cursor, Page, ReadFrom};
 use crate::sink::{LoggedEvent, Refusal};
 
+mod forgotten;
 mod noting;
 mod refusals;
 
@@ -32,6 +33,8 @@ pub(super) struct Lane {
     /// Refused in the middle of others. Nothing else is sent until each was sent again alone.
     refused: BTreeMap<u64, String>,
     alone: Option<u64>,
+    /// Forgotten by the sink, and to be handed over again before anything new is.
+    again: BTreeSet<u64>,
     /// To be noted, with their numbers.
     parks: VecDeque<(u64, Parked)>,
     /// Whether positions say what was published.
@@ -80,6 +83,7 @@ impl Lane {
             unanswered: 0,
             refused: BTreeMap::new(),
             alone: None,
+            again: BTreeSet::new(),
             parks: VecDeque::new(),
             positions,
             ids: VecDeque::new(),
@@ -205,6 +209,9 @@ impl Lane {
         }
         if self.is_draining() {
             return Ok(None);
+        }
+        if !self.again.is_empty() {
+            return self.hand_over_again(gate, progress, now);
         }
         while let Some(place) = self.pages.iter().position(|page| page.end() > self.handed_over) {
             let InMemory { page, refusals: Some(_), .. } = &self.pages[place] else { return Ok(None) };

@@ -101,7 +101,7 @@ async fn asked_for(sink: &Packing) -> Scene {
 }
 
 async fn round_of((_, relay, cursors): &Scene, alone: bool) -> Round {
-    round(relay, cursors, None, alone, CancellationToken::new()).await.unwrap()
+    round(relay, cursors, None, alone, CancellationToken::new()).await
 }
 
 #[tokio::test]
@@ -136,4 +136,48 @@ async fn b7_round_alone_sends_nothing_beside_an_event_without_an_answer() {
     // Side by side all three are on their way: the sink would see it.
     let together = round_of(&scene, false).await;
     assert_eq!((together.left_behind.len(), sink.0.most.load(Ordering::SeqCst)), (3, 4), "{together:?}");
+}
+
+#[tokio::test]
+async fn round_that_fails_knows_what_it_has_sent() {
+    let sink = Packing(Arc::new(Seen { is_silent: true, ..Seen::default() }));
+    let scene = asked_for(&sink).await;
+    // What was sent cannot be written.
+    scene.0.execute("ALTER TABLE leastlock_outbox_shard RENAME TO elsewhere").await;
+    let failed = round_of(&scene, false).await;
+    assert!(failed.failed.is_some() && failed.left_behind.len() == 3, "{failed:?}");
+}
+
+#[tokio::test]
+async fn round_that_sends_alone_goes_on_behind_the_queue_without_an_answer() {
+    let sink = Packing(Arc::new(Seen { is_silent: true, ..Seen::default() }));
+    let scene = asked_for(&sink).await;
+    let mut after = None;
+    let mut tried = BTreeSet::new();
+    for _ in 0..3 {
+        let alone = round(&scene.1, &scene.2, after, true, CancellationToken::new()).await;
+        after = alone.last;
+        tried.insert(alone.last);
+    }
+    assert_eq!(tried.len(), 3, "a queue of which nothing comes keeps no other from its turn");
+}
+
+#[tokio::test]
+async fn round_brings_no_more_bytes_than_the_relay_may_have_in_memory() {
+    const BYTES: usize = 20_000;
+    let sink = Packing::default();
+    let (database, relay, cursors) = asked_for(&sink).await;
+    database.execute("UPDATE leastlock_outbox_parked SET value = zeroblob(20000)").await;
+    let brought = async |in_flight_bytes: usize| {
+        let relay = Relay::builder(&database.pool, sink.clone()).in_flight_bytes(in_flight_bytes).build().unwrap();
+        let heads = heads(&relay, &cursors, None, false, &mut Round::default()).await.unwrap();
+        heads.iter().flat_map(|(_, _, events)| events).map(LoggedEvent::bytes).sum::<usize>()
+    };
+    for limit in [1, BYTES + 5_000, 2 * BYTES + 5_000] {
+        let brought = brought(limit).await;
+        assert!((1..limit + BYTES + 100).contains(&brought), "{limit}: {brought}");
+    }
+    // The double counts queues and events.
+    assert!(brought(1 << 30).await > 3 * BYTES);
+    drop(relay);
 }

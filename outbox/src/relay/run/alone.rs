@@ -1,4 +1,4 @@
-//! A round that sends alone begins only when nothing at all is in flight, and nothing is handed over beside it.
+//! What is sent alone is sent when nothing at all is in flight, and nothing is handed over beside it; and it does not wait for ever.
 
 use leastlock_testkit::TestDatabase;
 use sqlx::Sqlite;
@@ -34,7 +34,9 @@ impl Sink for Keeping {
         }
     }
 
-    fn abandon(&self) {}
+    fn abandon(&self) {
+        drop(std::mem::take(&mut *self.0.lock().unwrap()));
+    }
 }
 
 /// Reads what was appended, and checks it; nothing of it is handed over.
@@ -100,4 +102,134 @@ async fn b7_round_that_sends_alone_waits_for_all_that_is_in_flight() {
     run.start_handing_over(Instant::now());
     hand_over(&mut run).await;
     assert_eq!(sink.kept(), 1);
+}
+
+/// Two events in memory, of which the first is on its way without an answer.
+async fn one_on_its_way(run: &mut Run<'_, SqlLog<Sqlite>, Keeping>, append: impl AsyncFn(&str)) {
+    let look = look(run.ownership, &*run.relay.log, 10).await;
+    run.have_claimed(look).unwrap();
+    append("1").await;
+    read(run).await;
+    run.start_handing_over(Instant::now());
+    hand_over(run).await;
+    append("2").await;
+    read(run).await;
+}
+
+#[tokio::test]
+async fn b7_round_that_sends_alone_waits_no_longer_than_a_lease() {
+    let database = TestDatabase::<Sqlite>::create().await.with(&crate::MIGRATIONS).await;
+    let outbox = Outbox::open(&database.pool).await.unwrap();
+    let append = async |value: &str| {
+        let mut tx = leastlock_core::begin(&database.pool).await.unwrap();
+        outbox.append(&mut tx, Event::new("t", value).bytes(value)).await.unwrap();
+        tx.commit().await.unwrap();
+    };
+    let sink = Keeping::default();
+    let relay = Relay::builder(&database.pool, sink.clone()).build().unwrap();
+    let ownership = Ownership::new(relay.settings.lease);
+    let mut run = Run::new(&relay, &ownership);
+    one_on_its_way(&mut run, append).await;
+    run.resume_alone = true;
+    run.left_behind.push(Arc::default());
+    let (start, lease) = (Instant::now(), relay.settings.lease);
+    run.wait_no_longer_to_be_alone(start);
+    run.wait_no_longer_to_be_alone(start + lease / 2);
+    assert!(!run.can_resume(), "something may still be answered");
+    // An answer says that others may come.
+    run.take_reports();
+    run.wait_no_longer_to_be_alone(start + lease / 2);
+    run.wait_no_longer_to_be_alone(start + lease);
+    assert!(!run.can_resume());
+    run.wait_no_longer_to_be_alone(start + lease + lease / 2);
+    assert!(run.can_resume() && run.pipeline.unanswered() == 0 && sink.kept() == 0, "the sink has forgotten it");
+    run.start_handing_over(Instant::now());
+    assert!(run.handing_over.is_empty(), "the round comes first");
+    run.start_resuming(Instant::now());
+    let round = run.resuming.done().await;
+    run.have_resumed(round).unwrap();
+    for kept in [1, 2] {
+        run.start_handing_over(Instant::now());
+        hand_over(&mut run).await;
+        assert_eq!(sink.kept(), kept, "what had no answer, and then the rest");
+    }
+    sink.answer();
+    run.take_reports();
+    assert_eq!((run.pipeline.unnoted(), run.pipeline.unanswered()), (2, 0));
+}
+
+/// Events by their values: one partition gives no answer, `bad` is refused, everything else arrives.
+#[derive(Clone, Default)]
+struct OneDead(Arc<std::sync::Mutex<Partitions>>);
+
+#[derive(Default)]
+struct Partitions {
+    dead: Vec<Receipt>,
+    is_revived: bool,
+    arrived: Vec<String>,
+    refused: usize,
+}
+
+impl OneDead {
+    fn seen<T>(&self, of: impl FnOnce(&mut Partitions) -> T) -> T {
+        of(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Sink for OneDead {
+    async fn check(&self, _events: &[LoggedEvent]) -> Vec<Refusal> {
+        Vec::new()
+    }
+
+    async fn send(&self, mut batch: Batch) {
+        while let Some((event, receipt)) = batch.next() {
+            let value = String::from_utf8(event.value.clone().unwrap()).unwrap();
+            if value == "bad" {
+                self.seen(|seen| seen.refused += 1);
+                receipt.failed(crate::sink::SendError::Permanent { reason: "it is bad".into() });
+            } else if value == "dead" && !self.seen(|seen| seen.is_revived) {
+                self.seen(|seen| seen.dead.push(receipt));
+            } else {
+                self.seen(|seen| seen.arrived.push(value));
+                receipt.published();
+            }
+        }
+    }
+
+    fn abandon(&self) {
+        drop(self.seen(|seen| std::mem::take(&mut seen.dead)));
+    }
+}
+
+#[tokio::test]
+async fn b7_event_without_an_answer_and_a_refused_one_stop_nothing_else() {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let database = TestDatabase::<Sqlite>::create().await.with(&crate::MIGRATIONS).await;
+    let outbox = Outbox::open(&database.pool).await.unwrap();
+    let append = async |values: &[&str]| {
+        let mut tx = leastlock_core::begin(&database.pool).await.unwrap();
+        for value in values {
+            outbox.append(&mut tx, Event::new("t", *value).bytes(*value)).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+    };
+    let sink = OneDead::default();
+    let relay = Relay::builder(&database.pool, sink.clone()).lease(Duration::from_millis(500)).build().unwrap();
+    let (stats, shutdown) = (relay.stats(), CancellationToken::new());
+    let running = tokio::spawn(relay.run(shutdown.clone()));
+    append(&["dead", "good 1", "bad", "good 2"]).await;
+    let refused = async || sink.seen(|seen| seen.refused) > 0 && sink.seen(|seen| seen.dead.len()) == 1;
+    leastlock_testkit::until("one is refused and one has no answer", PATIENCE, refused).await;
+    append(&["later 1", "later 2"]).await;
+    let later = async || sink.seen(|seen| seen.arrived.len()) == 4;
+    leastlock_testkit::until("the others go on", PATIENCE, later).await;
+    assert_eq!(sink.seen(|seen| seen.refused), 2, "among others, and alone");
+
+    sink.seen(|seen| seen.is_revived = true);
+    sink.seen(|seen| std::mem::take(&mut seen.dead)).into_iter().for_each(Receipt::published);
+    leastlock_testkit::until("all is noted", PATIENCE, async || stats.published() == 5 && stats.parked() == 1).await;
+    shutdown.cancel();
+    assert_eq!(running.await.unwrap().unwrap().published, 5);
+    let arrived = sink.seen(|seen| seen.arrived.clone());
+    assert_eq!(arrived, ["good 1", "good 2", "later 1", "later 2"], "none twice");
 }

@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use super::{Handed, LONGEST_READ, Run};
 use crate::error::Error;
+use crate::relay::REPORTS_EVERY;
 use crate::relay::cursor::Page;
 use crate::relay::log::Log;
-use crate::relay::{POLL, REPORTS_EVERY};
+use crate::relay::run::polling;
 use crate::sink::Sink;
 
 impl<L: Log, S: Sink> Run<'_, L, S> {
@@ -30,12 +31,17 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
             return Ok(());
         }
         if self.pipeline.read(pages, now) > 0 {
-            (self.read_at, self.pause) = (now, POLL.0);
+            self.look_for_events();
         } else {
-            self.read_at = now + self.pause;
-            self.pause = (self.pause * 2).min(POLL.1);
+            self.read_at = now + polling::pause(now.saturating_duration_since(self.quiet_since));
         }
         Ok(())
+    }
+
+    /// Reads at once, and soon again if nothing is there: some may have come, or be about to.
+    pub(super) fn look_for_events(&mut self) {
+        let now = Instant::now();
+        (self.read_at, self.quiet_since) = (now, now);
     }
 
     pub(super) fn handed_over(&mut self, handed: Handed) -> Result<(), Error> {
@@ -56,6 +62,7 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
         let now = Instant::now();
         self.reports_at = now + REPORTS_EVERY;
         self.silence.ends();
+        self.alone_since = None;
         for report in reports.drain(..) {
             self.pipeline.report(report, &mut self.gate, now);
         }

@@ -32,39 +32,37 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
         may && self.resuming.is_empty()
     }
 
-    pub(super) fn have_resumed(&mut self, round: Result<Round, Error>) -> Result<(), Error> {
-        self.look_at = Instant::now() + LOOK_EVERY;
+    pub(super) fn have_resumed(&mut self, mut round: Round) -> Result<(), Error> {
+        let from_the_front = round.idle && self.resume_after.is_some();
         self.resume_alone = false;
-        let mut round = match round {
-            Ok(round) => round,
-            Err(error) => return self.fail(error),
-        };
-        self.look_pause = round.pause(self.look_pause, self.resume_after.is_some());
-        self.look_at = Instant::now() + self.look_pause;
+        self.look_at = Instant::now() + LOOK_EVERY;
+        if round.failed.is_none() {
+            self.look_pause = round.pause(self.look_pause, self.resume_after.is_some());
+            self.look_at = Instant::now() + self.look_pause;
+            // What was refused among others is now the first of its queue.
+            self.resume_alone = round.suspects;
+            if !round.suspects {
+                self.resume_after = round.last;
+            }
+        }
         round.gone.iter().for_each(|&(shard, queue)| self.gate.opened(shard, queue));
         self.relay.stats.noted(round.sent);
         if round.sent + round.refused > 0 {
             tracing::info!(round.sent, round.refused, "parked events were tried again");
         }
-        // At once, if there is more to do: behind these queues, or from the front again.
-        let from_the_front = round.idle && self.resume_after.is_some();
-        if from_the_front || round.sent + round.refused > 0 || !round.gone.is_empty() {
-            self.look_at = Instant::now();
-        }
+        // It is on its way, whatever else the round came to.
         self.left_behind.append(&mut round.left_behind);
-        // What was refused among others is now the first of its queue.
-        self.resume_alone = round.suspects;
-        if round.suspects {
+        // At once, if there is more to do: behind these queues, or from the front again.
+        let is_more = from_the_front || round.sent + round.refused > 0 || !round.gone.is_empty() || round.suspects;
+        if is_more && round.failed.is_none() {
             self.look_at = Instant::now();
-        } else {
-            self.resume_after = round.last;
         }
         if let Some(reason) = round.lost_track {
             tracing::warn!(reason, "the sink lost track of a parked event; it is sent again");
             self.abandon();
             self.back_off();
         }
-        Ok(())
+        round.failed.map_or(Ok(()), |error| self.fail(error))
     }
 
     /// Keeps what a note is about to park, and tells of what was refused.

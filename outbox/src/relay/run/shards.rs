@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use super::{Claimed, LONGEST_READ, Run};
 use crate::error::Error;
-use crate::relay::POLL;
 use crate::relay::connection::within;
 use crate::relay::log::Log;
 use crate::relay::ownership::Ownership;
@@ -38,7 +37,7 @@ impl<L: Log, S: Sink> Run<'_, L, S> {
                     self.relay.stats.hold(self.pipeline.lanes(), 0);
                     // A round may be under way that was of a shard's earlier epoch.
                     self.look_at = Instant::now();
-                    (self.read_at, self.pause) = (Instant::now(), POLL.0);
+                    self.look_for_events();
                 }
                 Ok(())
             }

@@ -39,6 +39,19 @@ struct Known {
     facts: Facts,
     asked_at: Instant,
     refreshing: bool,
+    /// It was asked for in the background, and is said to be gone. A broker that has just started may say so: the next event that needs it
+    /// asks again, and gives it time.
+    is_doubtful: bool,
+}
+
+impl Known {
+    /// After an answer to a question that nobody waited for.
+    fn refreshed(self, asked: Option<Facts>) -> Self {
+        let asked = asked.unwrap_or_default();
+        let is_doubtful = asked.partitions == Some(0) && self.facts.partitions != Some(0);
+        let facts = if is_doubtful { self.facts } else { asked.or(self.facts) };
+        Self { facts, asked_at: Instant::now(), refreshing: false, is_doubtful }
+    }
 }
 
 /// What decides whether an event can be taken; `None` where it is not known.
@@ -144,8 +157,8 @@ impl Topics {
     async fn facts(&self, topic: &str, age: Duration, until: Instant) -> Facts {
         let known = self.known().get(topic).copied();
         match known {
-            Some(known) if known.asked_at.elapsed() < age => known.facts,
-            Some(known) if age == REFRESH => {
+            Some(known) if !known.is_doubtful && known.asked_at.elapsed() < age => known.facts,
+            Some(known) if !known.is_doubtful && age == REFRESH => {
                 if !known.refreshing {
                     self.refresh(topic, known);
                 }
@@ -161,7 +174,7 @@ impl Topics {
         let (all, client, topic) = (self.known.clone(), self.client(), topic.to_owned());
         tokio::spawn(async move {
             let asked = ask(client, topic.clone()).await;
-            keep(&all, topic, asked.unwrap_or_default().or(known.facts));
+            remember(&all, topic, known.refreshed(asked));
         });
     }
 
@@ -204,7 +217,10 @@ impl Topics {
 }
 
 fn keep(all: &Mutex<HashMap<String, Known>>, topic: String, facts: Facts) {
-    let known = Known { facts, asked_at: Instant::now(), refreshing: false };
+    remember(all, topic, Known { facts, asked_at: Instant::now(), refreshing: false, is_doubtful: false });
+}
+
+fn remember(all: &Mutex<HashMap<String, Known>>, topic: String, known: Known) {
     let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
     if all.len() >= MOST && !all.contains_key(&topic) {
         // What events still go to was asked for again not long ago.
@@ -283,6 +299,26 @@ mod tests {
         let events: Vec<LoggedEvent> = (0..20).map(|number| event(&format!("no topic {number}"))).collect();
         let checked = tokio::time::timeout(PATIENCE, topics.check(&events, false)).await;
         assert_eq!(checked.expect("not one time after the other").len(), events.len());
+    }
+
+    #[tokio::test]
+    async fn b19_topic_that_the_background_finds_gone_is_asked_for_again_before_anything_is_refused() {
+        let broker = Broker::real();
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", broker.bootstrap());
+        let topics = Topics::new(&config);
+        let (gone, known) = ("no such topic", Facts { partitions: Some(3), ..Facts::default() });
+        topics.set(gone, known);
+        let before = topics.known()[gone];
+        topics.refresh(gone, before);
+        leastlock_testkit::until("the background has asked", PATIENCE, async || !topics.known()[gone].refreshing).await;
+        // The double believes it: events are parked by one answer.
+        assert_eq!(topics.known()[gone].facts, known);
+        assert!(topics.known()[gone].is_doubtful);
+        let events = [event(gone)];
+        let refused = tokio::time::timeout(PATIENCE, topics.check(&events, false)).await.expect("in time");
+        assert_eq!(refused.len(), 1, "it was asked for, and had its time");
+        assert!(!topics.known()[gone].is_doubtful);
     }
 
     #[test]

@@ -21,6 +21,7 @@ impl Lane {
         self.pages.clear();
         self.settled.clear();
         self.refused.clear();
+        self.again.clear();
         self.parks.retain(|(number, _)| *number < self.published);
         (self.unanswered, self.alone) = (0, None);
         (self.handed_over, self.next) = (self.published, self.published);

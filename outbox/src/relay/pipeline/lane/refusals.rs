@@ -67,7 +67,7 @@ impl Lane {
     }
 
     /// Settles an event that was handed over and is to be parked.
-    fn park_refused(&mut self, number: u64, cause: Cause, progress: &mut Progress, now: Instant) {
+    pub(super) fn park_refused(&mut self, number: u64, cause: Cause, progress: &mut Progress, now: Instant) {
         let page = self.page_of(number);
         let event = page.page.events[page.index(number)].clone();
         let overtaken_by = self.settled_after(number, &event);
