@@ -17,6 +17,8 @@ mod made_anew;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/no_answer.rs"]
 mod no_answer;
+#[path = "worker/panics.rs"]
+mod panics;
 #[path = "worker/rig.rs"]
 mod rig;
 #[path = "worker/suite.rs"]
@@ -50,6 +52,15 @@ mod batch {
         a_record_that_the_handler_names_is_alone_at_once,
         a_failing_record_of_a_batch_is_tried_again_while_others_go_on,
         a_rebalance_between_batches_loses_and_doubles_nothing,
+    );
+}
+
+mod panicking {
+    use super::panics as suite;
+
+    leastlock_testkit::mount!(suite:
+        a_handler_that_panics_before_its_future_is_tried_again,
+        a_batch_handler_that_panics_before_its_future_is_tried_again,
     );
 }
 

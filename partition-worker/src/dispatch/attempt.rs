@@ -22,7 +22,8 @@ pub(super) enum Handled {
 #[error("the handler was not done within its time-out of {0:?} and was cancelled")]
 struct TooSlow(Duration);
 
-/// Runs a handler for as long as the partition is owned, and no longer than `limit`.
+/// Runs a handler for as long as the partition is owned, and no longer than `limit`. The application's function itself is to be called
+/// within `running`: it may panic before it answers its future.
 pub(super) async fn call(
     tenure: &Tenure,
     limit: Duration,

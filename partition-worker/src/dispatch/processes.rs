@@ -58,7 +58,8 @@ impl<H: Process> Unit for Processes<H> {
 
     async fn attempt(&self, hand: &mut [Job]) -> Outcome {
         for job in hand {
-            match attempt::call(&job.tenure, self.handler_timeout, self.handler.process(&job.record)).await {
+            let processing = async { self.handler.process(&job.record).await };
+            match attempt::call(&job.tenure, self.handler_timeout, processing).await {
                 Handled::Well => {}
                 Handled::Failed(failure) => return Outcome::failed(failure),
                 Handled::Cancelled => return Outcome::Cancelled,

@@ -96,7 +96,8 @@ impl<DB: WorkerSql, H: Handler<DB>> Records<DB, H> {
         record: &Record,
     ) -> Result<(Begun<'a, DB>, Duration), Outcome> {
         let (entered, limit) = (Instant::now(), self.database.handler_timeout);
-        match attempt::call(tenure, limit, self.handler.handle(record, &mut begun.tx)).await {
+        let handling = async { self.handler.handle(record, &mut begun.tx).await };
+        match attempt::call(tenure, limit, handling).await {
             Handled::Well => Ok((begun, entered.elapsed())),
             Handled::Failed(failure) => Err(self.database.judge(failure, entered.elapsed())),
             Handled::Cancelled => Err(Outcome::Cancelled),
