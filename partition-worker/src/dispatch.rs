@@ -71,7 +71,8 @@ pub(crate) struct Dispatch<U> {
     threads: usize,
     orders: Sender<Order>,
     state: Mutex<State>,
-    watch: Mutex<Watch>,
+    /// Shared with the tenures, whose handlers it is about.
+    watch: Arc<Mutex<Watch>>,
     changed: Notify,
     /// Handlers pass it together; one alone that may bring the process down.
     alone: RwLock<()>,
@@ -119,6 +120,8 @@ struct Tenure {
     cancel: CancellationToken,
     /// Handlers of a partition pass it together, a fold alone.
     turnstile: RwLock<()>,
+    /// The handlers that run, of all partitions.
+    watch: Arc<Mutex<Watch>>,
     failed: Failed,
 }
 
@@ -177,7 +180,7 @@ impl<U: Unit> Dispatch<U> {
             threads,
             orders,
             state,
-            watch: Mutex::default(),
+            watch: Arc::default(),
             changed,
             alone: RwLock::default(),
             stop,
@@ -267,7 +270,7 @@ impl<U: Unit> Dispatch<U> {
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+        oversight::locked(&self.watch)
     }
 
     /// Tells the polling thread; if it has ended there is nothing left to tell.
@@ -305,6 +308,7 @@ impl<U: Unit> Control for Dispatch<U> {
                 epoch: start.epoch,
                 cancel: self.stop.child_token(),
                 turnstile: RwLock::default(),
+                watch: Arc::clone(&self.watch),
                 failed: Failed::new(start.failures),
             }),
             suspicion,

@@ -21,6 +21,8 @@ mod no_answer;
 mod panics;
 #[path = "worker/rig.rs"]
 mod rig;
+#[path = "worker/stalled.rs"]
+mod stalled;
 #[path = "worker/suite.rs"]
 mod suite;
 
@@ -61,6 +63,15 @@ mod panicking {
     leastlock_testkit::mount!(suite:
         a_handler_that_panics_before_its_future_is_tried_again,
         a_batch_handler_that_panics_before_its_future_is_tried_again,
+    );
+}
+
+mod stalling {
+    use super::stalled as suite;
+
+    leastlock_testkit::mount!(suite:
+        p11_what_waits_for_the_database_is_no_stalled_handler,
+        p11_double_a_handler_that_waits_by_itself_is_one,
     );
 }
 

@@ -1,5 +1,6 @@
 //! Records that take effect in the database, each in a transaction of its own.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,7 +98,7 @@ impl<DB: WorkerSql, H: Handler<DB>> Records<DB, H> {
     ) -> Result<(Begun<'a, DB>, Duration), Outcome> {
         let (entered, limit) = (Instant::now(), self.database.handler_timeout);
         let handling = async { self.handler.handle(record, &mut begun.tx).await };
-        match attempt::call(tenure, limit, handling).await {
+        match attempt::call(tenure, from_ref(record), limit, handling).await {
             Handled::Well => Ok((begun, entered.elapsed())),
             Handled::Failed(failure) => Err(self.database.judge(failure, entered.elapsed())),
             Handled::Cancelled => Err(Outcome::Cancelled),

@@ -166,7 +166,6 @@ impl<U: Unit> Dispatch<U> {
         let (tenure, source) = (Arc::clone(&job.tenure), job.record.source().clone());
         let suspect = tenure.failed.suspect(offset);
         let parted = Parted { queue, offset, record, suspect: suspect.is_some() };
-        let _watched = self.watching(&source, offset);
         let handler = self.unit.handle_parted(job, &parted);
         if let Some(deaths) = suspect {
             return self.with_care(&tenure, &source, offset, deaths, handler).await;
