@@ -67,6 +67,11 @@ impl Watch {
         self.running.values().take_while(move |running| now.saturating_duration_since(running.since) >= limit)
     }
 
+    /// Whether one of this ownership has run for `limit` and longer.
+    pub(crate) fn has_run_for(&self, partition: &TopicPartition, epoch: Epoch, limit: Duration, now: Instant) -> bool {
+        self.stalled(limit, now).any(|running| running.epoch == epoch && running.partition == *partition)
+    }
+
     /// The same, but each of them only once.
     pub(crate) fn newly_stalled(&mut self, limit: Duration, now: Instant) -> Vec<Running> {
         let stalled = |running: &&mut Running| now.saturating_duration_since(running.since) >= limit;
@@ -96,6 +101,9 @@ mod tests {
         let reported = watch.newly_stalled(LIMIT, began + LIMIT);
         assert_eq!(reported.iter().map(|running| running.offset).collect::<Vec<_>>(), [4]);
         assert_eq!(watch.newly_stalled(LIMIT, began + LIMIT), [], "once is enough");
+        assert!(watch.has_run_for(&partition, old, LIMIT, began + LIMIT));
+        assert!(!watch.has_run_for(&partition, new, LIMIT, began + LIMIT), "that of an earlier ownership is another's");
+        assert!(!watch.has_run_for(&TopicPartition::new("t", 1), old, LIMIT, began + LIMIT));
         assert_eq!(watch.stalled(LIMIT, began + 2 * LIMIT).count(), 2);
         assert!(watch.end(slow).is_some() && watch.end(slow).is_none());
         assert_eq!(watch.oldest().map(|running| running.offset), Some(5));

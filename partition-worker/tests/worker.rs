@@ -21,6 +21,9 @@ mod no_answer;
 mod panics;
 #[path = "worker/rig.rs"]
 mod rig;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[path = "worker/slow_key.rs"]
+mod slow_key;
 #[path = "worker/stalled.rs"]
 mod stalled;
 #[path = "worker/suite.rs"]
@@ -105,6 +108,9 @@ mod real {
             a_shutdown_ends_though_the_database_never_answers,
             a_start_that_could_not_be_fixed_is_fixed_by_the_next_seal,
         };
+        pub(crate) use crate::slow_key::{
+            p10_double_folds_that_wait_in_vain_stop_the_others, p10_the_others_keep_their_rate_beside_a_slow_handler,
+        };
         pub(crate) use crate::suite::{
             a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing,
             p7_a_handler_from_an_earlier_assignment_counts_once,
@@ -124,6 +130,8 @@ mod real {
         a_fold_without_an_answer_holds_up_nothing_for_ever,
         a_start_that_could_not_be_fixed_is_fixed_by_the_next_seal,
         p7_a_handler_from_an_earlier_assignment_counts_once,
+        p10_the_others_keep_their_rate_beside_a_slow_handler,
+        p10_double_folds_that_wait_in_vain_stop_the_others,
         p18_a_worker_closes_in_the_middle_of_a_seal,
         a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing,
         p19_a_topic_made_anew_under_the_worker_stops_it,
