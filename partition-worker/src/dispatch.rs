@@ -141,6 +141,8 @@ pub(crate) struct Job {
     disturbances: u32,
     /// Whether a commit has been sent whose reply was lost.
     commit_unknown: bool,
+    /// Whether it is known, since it was given up, that no handler's commit of it took effect.
+    is_unhandled: bool,
     /// Whether the last attempt found the record finished before.
     found_done: bool,
     /// In a hand of how many it may be, itself counted: fewer after a failure for which nobody is to blame yet.

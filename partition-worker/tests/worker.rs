@@ -100,7 +100,8 @@ mod real {
         pub(crate) use crate::closing::p18_a_worker_closes_in_the_middle_of_a_seal;
         pub(crate) use crate::lost_reply::{
             a_commit_that_never_arrives_is_done_again, a_commit_whose_reply_is_lost_counts_once,
-            a_commit_whose_reply_never_comes_counts_once,
+            a_commit_whose_reply_never_comes_counts_once, what_took_effect_in_its_last_attempt_is_no_dead_letter,
+            what_took_effect_in_its_last_attempt_is_not_parked, what_took_effect_in_its_last_attempt_is_not_skipped,
         };
         pub(crate) use crate::made_anew::p19_a_topic_made_anew_under_the_worker_stops_it;
         pub(crate) use crate::no_answer::{
@@ -122,6 +123,9 @@ mod real {
         a_commit_whose_reply_is_lost_counts_once,
         a_commit_whose_reply_never_comes_counts_once,
         a_commit_that_never_arrives_is_done_again,
+        what_took_effect_in_its_last_attempt_is_no_dead_letter,
+        what_took_effect_in_its_last_attempt_is_not_parked,
+        what_took_effect_in_its_last_attempt_is_not_skipped,
         an_ignored_error_costs_an_attempt_and_no_record,
         sitting_beyond_the_idle_timeout_counts_as_an_attempt,
         a_statement_that_always_times_out_counts_as_an_attempt,
