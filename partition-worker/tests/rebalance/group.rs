@@ -109,7 +109,10 @@ pub(crate) async fn forget_the_member(rig: &Rig, protocol: Protocol) {
         return;
     }
     let (bootstrap, group) = (rig.broker.bootstrap().to_owned(), rig.group.clone());
-    let kicked = tokio::task::spawn_blocking(move || kick::members(&bootstrap, &group, protocol));
+    let kicked = tokio::task::spawn_blocking(move || match protocol {
+        Protocol::Eager | Protocol::Cooperative => kick::members(&bootstrap, &group),
+        Protocol::Consumer => kick::members_of_consumer_group(&bootstrap, &group),
+    });
     assert_eq!(kicked.await.expect("no panic"), 1, "the group has one member");
 }
 
