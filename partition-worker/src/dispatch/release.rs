@@ -135,7 +135,8 @@ impl<U: Unit> Dispatch<U> {
                 if job.commit_unknown
                     && let Some(record) = record
                 {
-                    match memory.has_left(job, &Parted { queue: draining.queue, offset, record, suspect: false }).await {
+                    match memory.has_left(job, &Parted { queue: draining.queue, offset, record, suspect: false }).await
+                    {
                         Ok(true) => {
                             draining.again = None;
                             draining.next(job);

@@ -77,9 +77,7 @@ async fn quick_ones<DB: Bus>(rig: &mut Rig<DB>, folds: Folds, with_a_slow_one: b
     let builder = rig.builder().concurrency(QUICK.len() + 1);
     let (builder, double) = match folds {
         Folds::Worker => (builder, None),
-        Folds::InVain => {
-            (builder.fold_every(Duration::from_hours(1)), Some(tokio::spawn(fold_in_vain(turnstile))))
-        }
+        Folds::InVain => (builder.fold_every(Duration::from_hours(1)), Some(tokio::spawn(fold_in_vain(turnstile)))),
     };
     let worker = start(builder, handler);
     until("handlers of all keys", || entered.load(Ordering::SeqCst) > QUICK.len()).await;
