@@ -114,7 +114,7 @@ impl<U: Unit> Dispatch<U> {
     async fn fold(self: Arc<Self>, task: Task) {
         let began = Instant::now();
         let folded = self.folded(&task).await;
-        self.note_fold(&task, folded, began);
+        self.note_fold(&task, folded, began.elapsed());
         self.changed.notify_waiters();
     }
 
@@ -126,15 +126,14 @@ impl<U: Unit> Dispatch<U> {
         }
     }
 
-    fn note_fold(&self, task: &Task, folded: Result<Fold, sqlx::Error>, began: Instant) {
+    fn note_fold(&self, task: &Task, folded: Result<Fold, sqlx::Error>, held_back: Duration) {
         let (partition, epoch) = (&task.partition, task.tenure.epoch);
         let mut state = self.state();
         let Some(owned) = state.owned.get_mut(partition).filter(|owned| owned.tracker.epoch() == epoch) else {
             return;
         };
         owned.fold.running = false;
-        let now = Instant::now();
-        owned.fold.held_back(now, now.saturating_duration_since(began));
+        owned.fold.held_back(Instant::now(), held_back);
         match folded {
             Ok(Fold::Folded { .. } | Fold::Unchanged) => {
                 owned.fold.folded = task.watermark;

@@ -34,7 +34,6 @@ impl PanicsAtOnce {
 }
 
 impl<DB: WorkerSql> Handler<DB> for PanicsAtOnce {
-    #[expect(clippy::manual_async_fn, reason = "what an async fn does first belongs to its future")]
     fn handle(
         &self,
         record: &Record,
@@ -46,13 +45,14 @@ impl<DB: WorkerSql> Handler<DB> for PanicsAtOnce {
 }
 
 impl<DB: WorkerSql> BatchHandler<DB> for PanicsAtOnce {
-    #[expect(clippy::manual_async_fn, reason = "what an async fn does first belongs to its future")]
     fn handle(
         &self,
         batch: &[Record],
         tx: &mut Transaction<'_, DB>,
     ) -> impl Future<Output = Result<(), BatchFailure>> + Send {
-        batch.iter().for_each(|record| self.look(record));
+        for record in batch {
+            self.look(record);
+        }
         async move {
             for record in batch {
                 apply::<DB>(tx, record, "panics").await?;
