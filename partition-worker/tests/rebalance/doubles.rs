@@ -52,10 +52,10 @@ struct Naive {
 }
 
 impl Naive {
-    /// Does `step` with what each poll gives, until that fails or it is stopped.
+    /// Does `handle` with what each poll gives, until that fails or it is stopped.
     fn start(
         rig: &Rig,
-        mut step: impl FnMut(&BaseConsumer<Counted>, Option<BorrowedMessage<'_>>) -> KafkaResult<()> + Send + 'static,
+        mut handle: impl FnMut(&BaseConsumer<Counted>, Option<BorrowedMessage<'_>>) -> KafkaResult<()> + Send + 'static,
     ) -> Self {
         let (counts, stop) = (Arc::<Counts>::default(), Arc::<AtomicBool>::default());
         let context = Counted(Arc::clone(&counts));
@@ -65,7 +65,7 @@ impl Naive {
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::SeqCst) {
                 let polled = consumer.poll(POLL).transpose()?;
-                step(&consumer, polled)?;
+                handle(&consumer, polled)?;
             }
             Ok(())
         });
