@@ -122,7 +122,7 @@ pub(crate) struct OutboxOptions {
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     pub(crate) lease: Duration,
 
-    /// `soak`: how long.
+    /// `soak`: how long, each contender; record mode and then batch mode unless one is named.
     #[arg(long, value_name = "N", default_value = "10", value_parser = minutes)]
     pub(crate) minutes: Duration,
 

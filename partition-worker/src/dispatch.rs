@@ -8,17 +8,16 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use crate::assignment::Batch;
 use crate::dead_letter::DeadLetters;
 use crate::error::Error;
-use crate::flow::{Change, Flow};
+use crate::flow::Flow;
 use crate::lanes::{LaneKey, Lanes};
 use crate::ordering::{NullKeys, Ordering};
 use crate::parked::Queue;
 use crate::partition::{Epoch, TopicPartition};
-use crate::polling::{Control, Order, Start};
+use crate::polling::Order;
 use crate::record::Record;
-use crate::runs::{Commit, Runs};
+use crate::runs::Runs;
 use crate::settings::Settings;
 use crate::stall::Watch;
 use crate::summary::{PartitionSummary, Summary};
@@ -26,6 +25,7 @@ use crate::tracker::CommitTracker;
 
 mod attempt;
 mod batches;
+mod control;
 mod database;
 mod failed;
 #[cfg(feature = "testing")]
@@ -71,7 +71,8 @@ pub(crate) struct Dispatch<U> {
     threads: usize,
     orders: Sender<Order>,
     state: Mutex<State>,
-    watch: Mutex<Watch>,
+    /// Shared with the tenures, whose handlers it is about.
+    watch: Arc<Mutex<Watch>>,
     changed: Notify,
     /// Handlers pass it together; one alone that may bring the process down.
     alone: RwLock<()>,
@@ -119,6 +120,8 @@ struct Tenure {
     cancel: CancellationToken,
     /// Handlers of a partition pass it together, a fold alone.
     turnstile: RwLock<()>,
+    /// The handlers that run, of all partitions.
+    watch: Arc<Mutex<Watch>>,
     failed: Failed,
 }
 
@@ -138,6 +141,8 @@ pub(crate) struct Job {
     disturbances: u32,
     /// Whether a commit has been sent whose reply was lost.
     commit_unknown: bool,
+    /// Whether it is known, since it was given up, that no handler's commit of it took effect.
+    is_unhandled: bool,
     /// Whether the last attempt found the record finished before.
     found_done: bool,
     /// In a hand of how many it may be, itself counted: fewer after a failure for which nobody is to blame yet.
@@ -177,7 +182,7 @@ impl<U: Unit> Dispatch<U> {
             threads,
             orders,
             state,
-            watch: Mutex::default(),
+            watch: Arc::default(),
             changed,
             alone: RwLock::default(),
             stop,
@@ -267,122 +272,11 @@ impl<U: Unit> Dispatch<U> {
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+        oversight::locked(&self.watch)
     }
 
     /// Tells the polling thread; if it has ended there is nothing left to tell.
     fn order(&self, order: Order) {
         let _ = self.orders.send(order);
-    }
-}
-
-impl<U: Unit> Control for Dispatch<U> {
-    fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>) {
-        let Some(this) = self.this.upgrade() else { return };
-        let mut state = self.state();
-        let partitions = partitions.into_iter().map(|partition| {
-            let cancel = self.stop.child_token();
-            if let Some(earlier) = state.sealing.insert(partition.clone(), cancel.clone()) {
-                earlier.cancel();
-            }
-            (partition, cancel)
-        });
-        let partitions: Vec<_> = partitions.collect();
-        drop(state);
-        self.runtime.spawn(this.seal_all(batch, partitions));
-    }
-
-    fn activate(&self, partition: &TopicPartition, start: Start) {
-        let mut state = self.state();
-        state.sealing.remove(partition);
-        state.flow.assigned(partition);
-        state.summary(partition).taken_over += 1;
-        let suspicion = Suspicion::new(&start.failures);
-        let owned = Owned {
-            tracker: CommitTracker::new(start.epoch, start.offset),
-            finished: start.finished,
-            tenure: Arc::new(Tenure {
-                epoch: start.epoch,
-                cancel: self.stop.child_token(),
-                turnstile: RwLock::default(),
-                failed: Failed::new(start.failures),
-            }),
-            suspicion,
-            fold: fold::Progressed::new(start.offset),
-            told: None,
-            leaving: false,
-        };
-        state.owned.insert(partition.clone(), owned);
-    }
-
-    fn take_away(&self, partitions: &[TopicPartition], lost: bool) -> Vec<(TopicPartition, Commit)> {
-        let mut state = self.state();
-        let mut commits = Vec::new();
-        for partition in partitions {
-            if let Some(sealing) = state.sealing.remove(partition) {
-                sealing.cancel();
-            }
-            if let Some(owned) = state.disown(partition) {
-                commits.push((partition.clone(), owned.tracker.commit(state.metadata_room)));
-                let summary = state.partitions.entry(partition.clone()).or_default();
-                *(if lost { &mut summary.lost } else { &mut summary.given_back }) += 1;
-                self.note_end(partition.clone(), &owned);
-                // Without a database nothing but this keeps it from running beside the next owner's.
-                if lost || U::COMMIT_DECIDES {
-                    owned.tenure.cancel.cancel();
-                }
-            }
-        }
-        commits
-    }
-
-    fn deliver(&self, records: &mut Vec<Record>) {
-        let mut state = self.state();
-        for record in records.drain(..) {
-            if !state.draining {
-                state.admit(record);
-            }
-        }
-        self.start_ready(&mut state);
-    }
-
-    fn change(&self) -> Change {
-        self.state().flow.change()
-    }
-
-    fn commits(&self) -> Vec<(TopicPartition, Commit)> {
-        let mut state = self.state();
-        let room = state.metadata_room;
-        let mut commits = Vec::new();
-        for (partition, owned) in &mut state.owned {
-            // What the metadata says changes with each record that finishes, the offset alone more seldom.
-            let tracker = &owned.tracker;
-            let told = (tracker.watermark(), if room > 0 { tracker.finished() } else { 0 });
-            if owned.told != Some(told) {
-                owned.told = Some(told);
-                commits.push((partition.clone(), tracker.commit(room)));
-            }
-        }
-        for (partition, commit) in commits.iter().filter(|_| U::COMMIT_DECIDES) {
-            state.summary(partition).left_out = commit.left_out;
-        }
-        commits
-    }
-
-    fn commit_again(&self) {
-        for owned in self.state().owned.values_mut() {
-            owned.told = None;
-        }
-    }
-
-    fn metadata_refused(&self, room: usize) {
-        let mut state = self.state();
-        state.metadata_room = room;
-        let left_out =
-            |(partition, owned): (&TopicPartition, &Owned)| (partition.clone(), owned.tracker.commit(room).left_out);
-        let left_out: Vec<_> = state.owned.iter().map(left_out).collect();
-        for (partition, left_out) in left_out {
-            state.summary(&partition).left_out = left_out;
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::partition::TopicPartition;
+use crate::partition::{Epoch, TopicPartition};
 
 /// What becomes of a handler that runs for longer than [`stall_after`](crate::Builder::stall_after).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,6 +22,7 @@ pub enum OnStall {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Running {
     pub(crate) partition: TopicPartition,
+    pub(crate) epoch: Epoch,
     pub(crate) offset: i64,
     pub(crate) since: Instant,
     pub(crate) reported: bool,
@@ -40,9 +41,9 @@ pub(crate) struct Ticket(u64);
 
 impl Watch {
     /// A handler starts.
-    pub(crate) fn start(&mut self, partition: TopicPartition, offset: i64, now: Instant) -> Ticket {
+    pub(crate) fn start(&mut self, partition: TopicPartition, epoch: Epoch, offset: i64, now: Instant) -> Ticket {
         self.started += 1;
-        self.running.insert(self.started, Running { partition, offset, since: now, reported: false });
+        self.running.insert(self.started, Running { partition, epoch, offset, since: now, reported: false });
         Ticket(self.started)
     }
 
@@ -64,6 +65,11 @@ impl Watch {
     /// Those that have run for `limit` and longer, the oldest first.
     pub(crate) fn stalled(&self, limit: Duration, now: Instant) -> impl Iterator<Item = &Running> {
         self.running.values().take_while(move |running| now.saturating_duration_since(running.since) >= limit)
+    }
+
+    /// Whether one of this ownership has run for `limit` and longer.
+    pub(crate) fn has_run_for(&self, partition: &TopicPartition, epoch: Epoch, limit: Duration, now: Instant) -> bool {
+        self.stalled(limit, now).any(|running| running.epoch == epoch && running.partition == *partition)
     }
 
     /// The same, but each of them only once.
@@ -88,12 +94,16 @@ mod tests {
     fn p11_a_handler_is_reported_once_it_has_run_for_too_long() {
         let (mut watch, began) = (Watch::default(), Instant::now());
         let partition = TopicPartition::new("t", 0);
-        let slow = watch.start(partition.clone(), 4, began);
-        let quick = watch.start(partition.clone(), 5, began + LIMIT / 2);
+        let (old, new) = (Epoch::new(1), Epoch::new(2));
+        let slow = watch.start(partition.clone(), old, 4, began);
+        let quick = watch.start(partition.clone(), new, 5, began + LIMIT / 2);
         assert_eq!(watch.newly_stalled(LIMIT, began + LIMIT / 2), []);
         let reported = watch.newly_stalled(LIMIT, began + LIMIT);
         assert_eq!(reported.iter().map(|running| running.offset).collect::<Vec<_>>(), [4]);
         assert_eq!(watch.newly_stalled(LIMIT, began + LIMIT), [], "once is enough");
+        assert!(watch.has_run_for(&partition, old, LIMIT, began + LIMIT));
+        assert!(!watch.has_run_for(&partition, new, LIMIT, began + LIMIT), "that of an earlier ownership is another's");
+        assert!(!watch.has_run_for(&TopicPartition::new("t", 1), old, LIMIT, began + LIMIT));
         assert_eq!(watch.stalled(LIMIT, began + 2 * LIMIT).count(), 2);
         assert!(watch.end(slow).is_some() && watch.end(slow).is_none());
         assert_eq!(watch.oldest().map(|running| running.offset), Some(5));

@@ -44,6 +44,7 @@ mod mock {
         records_without_a_key_are_in_order_or_not_as_it_is_set,
     );
     on!(mock, failures:
+        a_handler_that_panics_before_its_future_is_tried_again,
         a_dead_letter_leaves_its_key_and_names_its_origin,
         a_dead_letter_is_not_committed_before_its_copy_is_acknowledged,
         a_key_cannot_be_parked,
@@ -70,6 +71,7 @@ mod kafka {
         metadata_that_the_broker_refuses_is_cut_and_the_offset_committed,
     );
     on!(real, failures:
+        a_handler_that_panics_before_its_future_is_tried_again,
         a_dead_letter_leaves_its_key_and_names_its_origin,
         a_retry_ends_with_the_ownership,
     );

@@ -17,8 +17,15 @@ mod made_anew;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/no_answer.rs"]
 mod no_answer;
+#[path = "worker/panics.rs"]
+mod panics;
 #[path = "worker/rig.rs"]
 mod rig;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[path = "worker/slow_key.rs"]
+mod slow_key;
+#[path = "worker/stalled.rs"]
+mod stalled;
 #[path = "worker/suite.rs"]
 mod suite;
 
@@ -53,6 +60,24 @@ mod batch {
     );
 }
 
+mod panicking {
+    use super::panics as suite;
+
+    leastlock_testkit::mount!(suite:
+        a_handler_that_panics_before_its_future_is_tried_again,
+        a_batch_handler_that_panics_before_its_future_is_tried_again,
+    );
+}
+
+mod stalling {
+    use super::stalled as suite;
+
+    leastlock_testkit::mount!(suite:
+        p11_what_waits_for_the_database_is_no_stalled_handler,
+        p11_double_a_handler_that_waits_by_itself_is_one,
+    );
+}
+
 mod anew {
     use super::made_anew as suite;
 
@@ -75,13 +100,17 @@ mod real {
         pub(crate) use crate::closing::p18_a_worker_closes_in_the_middle_of_a_seal;
         pub(crate) use crate::lost_reply::{
             a_commit_that_never_arrives_is_done_again, a_commit_whose_reply_is_lost_counts_once,
-            a_commit_whose_reply_never_comes_counts_once,
+            a_commit_whose_reply_never_comes_counts_once, what_took_effect_in_its_last_attempt_is_no_dead_letter,
+            what_took_effect_in_its_last_attempt_is_not_parked, what_took_effect_in_its_last_attempt_is_not_skipped,
         };
         pub(crate) use crate::made_anew::p19_a_topic_made_anew_under_the_worker_stops_it;
         pub(crate) use crate::no_answer::{
             a_fold_without_an_answer_holds_up_nothing_for_ever, a_shutdown_ends_though_a_fold_is_never_answered,
             a_shutdown_ends_though_the_database_never_answers,
             a_start_that_could_not_be_fixed_is_fixed_by_the_next_seal,
+        };
+        pub(crate) use crate::slow_key::{
+            p10_double_folds_that_wait_in_vain_stop_the_others, p10_the_others_keep_their_rate_beside_a_slow_handler,
         };
         pub(crate) use crate::suite::{
             a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing,
@@ -94,6 +123,9 @@ mod real {
         a_commit_whose_reply_is_lost_counts_once,
         a_commit_whose_reply_never_comes_counts_once,
         a_commit_that_never_arrives_is_done_again,
+        what_took_effect_in_its_last_attempt_is_no_dead_letter,
+        what_took_effect_in_its_last_attempt_is_not_parked,
+        what_took_effect_in_its_last_attempt_is_not_skipped,
         an_ignored_error_costs_an_attempt_and_no_record,
         sitting_beyond_the_idle_timeout_counts_as_an_attempt,
         a_statement_that_always_times_out_counts_as_an_attempt,
@@ -102,6 +134,8 @@ mod real {
         a_fold_without_an_answer_holds_up_nothing_for_ever,
         a_start_that_could_not_be_fixed_is_fixed_by_the_next_seal,
         p7_a_handler_from_an_earlier_assignment_counts_once,
+        p10_the_others_keep_their_rate_beside_a_slow_handler,
+        p10_double_folds_that_wait_in_vain_stop_the_others,
         p18_a_worker_closes_in_the_middle_of_a_seal,
         a_rebalance_of_the_consumer_protocol_loses_and_doubles_nothing,
         p19_a_topic_made_anew_under_the_worker_stops_it,

@@ -16,8 +16,13 @@ use tokio_util::sync::CancellationToken;
 use crate::rig::{Bus, LIMIT, Rig, Told, apply, builder, start};
 
 #[allow(dead_code, reason = "this file needs a part of it")]
+#[path = "rebalance/kick.rs"]
+mod kick;
+#[allow(dead_code, reason = "this file needs a part of it")]
 #[path = "worker/rig.rs"]
 mod rig;
+#[path = "zombie/unaware.rs"]
+mod unaware;
 
 const KEYS: [&str; 3] = ["85123A", "71053", "84406B"];
 
@@ -134,6 +139,11 @@ mod suite {
     use super::{Bus, DOUBLE, FENCED, effects_of_a_zombie};
     use leastlock_testkit::TestDatabase;
 
+    pub(crate) use crate::unaware::{
+        p12_a_batch_that_starts_after_a_worker_was_stopped_is_fenced,
+        p12_double_what_starts_without_a_fence_takes_effect, p12_what_a_worker_starts_after_it_was_stopped_is_fenced,
+    };
+
     pub(crate) async fn p4_p12_a_worker_stopped_beyond_its_session_writes_nothing_more<DB: Bus>(
         database: TestDatabase<DB>,
     ) {
@@ -148,4 +158,7 @@ mod suite {
 leastlock_testkit::mount!(suite on postgres and mysql:
     p4_p12_a_worker_stopped_beyond_its_session_writes_nothing_more,
     p4_p12_double_a_worker_that_writes_beside_the_fence_does,
+    p12_what_a_worker_starts_after_it_was_stopped_is_fenced,
+    p12_a_batch_that_starts_after_a_worker_was_stopped_is_fenced,
+    p12_double_what_starts_without_a_fence_takes_effect,
 );

@@ -49,7 +49,19 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// How many turns, and how long about.
 pub(super) fn turns(options: &WorkerOptions) -> (u64, Duration) {
-    (1, options.minutes + Duration::from_secs(20))
+    let ways = ways(options).len();
+    let time = options.minutes + Duration::from_secs(20);
+    (ways as u64, time.saturating_mul(u32::try_from(ways).unwrap_or(u32::MAX)))
+}
+
+/// Those that are named, in turn; if none is, both modes that promise an effect exactly once. Without a fence one runs only if it is named.
+fn ways(options: &WorkerOptions) -> Vec<Way> {
+    let all: &[Way] = if options.contenders.is_empty() {
+        &[Way::Record, Way::Batch]
+    } else {
+        &[Way::Record, Way::Batch, Way::Worker]
+    };
+    options.running(all)
 }
 
 /// After so long without a word a member is taken for dead. The broker decides it in its own protocol, in 45 s unless it was
@@ -61,13 +73,23 @@ const fn session(protocol: Protocol) -> Duration {
     }
 }
 
-/// Runs the part; an error if a record was lost or doubled, came out of order, or took effect behind a fence.
+/// Runs the part, for the time it is given once for each way; an error if a record was lost or doubled, came out of order, or took effect
+/// behind a fence.
 pub(super) async fn measure(site: &Site, options: &WorkerOptions, progress: &Progress) -> anyhow::Result<Sheet> {
+    let mut sheet = Sheet::new(PART, None, &FIGURES);
+    let setting = format!("{} records/s, 3 workers", options.rate);
+    for way in ways(options) {
+        let figures = turn(site, options, way, progress).await?;
+        sheet.note(&setting, way.name(), figures);
+    }
+    Ok(sheet)
+}
+
+async fn turn(site: &Site, options: &WorkerOptions, way: Way, progress: &Progress) -> anyhow::Result<Vec<f64>> {
     let broker = site.real()?;
     let empty = Records { count: 0, keys: 1, partitions: PARTITIONS, bytes: 0, seed: options.common.seed };
     let topic = Topic::fill(broker, empty).await?;
     stream::prepare(&site.database.pool, ACCOUNTS).await?;
-    let way = options.running(&[Way::Record, Way::Worker]).first().copied().unwrap_or(Way::Record);
     let session = session(options.protocol);
     let work = Work::Soak { url: site.database.url.clone(), process: 0, session, protocol: options.protocol };
     let task = Task::new(way, &topic, CONCURRENCY, work);
@@ -94,13 +116,11 @@ pub(super) async fn measure(site: &Site, options: &WorkerOptions, progress: &Pro
     let faults = tokio::task::block_in_place(|| chaos.end())?;
     let seconds = started.elapsed().as_secs_f64();
     let verdict = Verdict::of(&verdict::effects(&site.database.pool).await?, &produced);
-    progress.turn_ended(&format!("{PART}: {records} records, {verdict}; {faults}"));
+    let name = way.name();
+    progress.turn_ended(&format!("{PART}, {name}: {records} records, {verdict}; {faults}"));
     let seed = options.common.seed;
-    ensure!(verdict.is_clean(), "of {records} records: {verdict}; {faults}; seed {seed}");
-    let mut sheet = Sheet::new(PART, None, &FIGURES);
-    let setting = format!("{} records/s, 3 workers", options.rate);
-    sheet.note(&setting, way.name(), figures(seconds, records, faults, verdict, watch.silence));
-    Ok(sheet)
+    ensure!(verdict.is_clean(), "of {records} records: {verdict}; {faults}; {name}, seed {seed}");
+    Ok(figures(seconds, records, faults, verdict, watch.silence))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of records are far below 2^53")]

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::Tenure;
 use crate::handler::Failure;
+use crate::record::Record;
 
 /// How a call of a handler ended.
 pub(super) enum Handled {
@@ -22,15 +23,18 @@ pub(super) enum Handled {
 #[error("the handler was not done within its time-out of {0:?} and was cancelled")]
 struct TooSlow(Duration);
 
-/// Runs a handler for as long as the partition is owned, and no longer than `limit`.
+/// Runs the handler of these records for as long as the partition is owned, and no longer than `limit`. The application's function itself is to be called
+/// within `running`: it may panic before it answers its future.
 pub(super) async fn call(
     tenure: &Tenure,
+    records: &[Record],
     limit: Duration,
     running: impl Future<Output = Result<(), Failure>>,
 ) -> Handled {
     if tenure.cancel.is_cancelled() {
         return Handled::Cancelled;
     }
+    let _watched = tenure.watching(records);
     let mut running = pin!(AssertUnwindSafe(running).catch_unwind());
     // One that waits for nothing needs neither a timer nor to be woken by the end of the tenure.
     let handled = if let Some(handled) = running.as_mut().now_or_never() {

@@ -1,5 +1,6 @@
 //! Records that take effect in the database, many in one transaction.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -59,7 +60,7 @@ impl<DB: WorkerSql, H: BatchHandler<DB>> Unit for Batches<DB, H> {
                 failure
             })
         };
-        let handled = attempt::call(&tenure, limit, handling).await;
+        let handled = attempt::call(&tenure, &records, limit, handling).await;
         for (job, record) in open(hand).zip(records) {
             job.record = record;
         }
@@ -87,10 +88,10 @@ impl<DB: WorkerSql, H: BatchHandler<DB>> Unit for Batches<DB, H> {
         };
         let (entered, limit) = (Instant::now(), self.database.handler_timeout);
         let handling = async {
-            let handled = self.handler.handle(std::slice::from_ref(parted.record), &mut begun.tx).await;
+            let handled = self.handler.handle(from_ref(parted.record), &mut begun.tx).await;
             handled.map_err(|failed| failed.failure)
         };
-        match attempt::call(&tenure, limit, handling).await {
+        match attempt::call(&tenure, from_ref(parted.record), limit, handling).await {
             Handled::Well => self.database.commit(begun, entered.elapsed(), std::slice::from_mut(job)).await,
             Handled::Failed(failure) => self.database.judge(failure, entered.elapsed()),
             Handled::Cancelled => Outcome::Cancelled,

@@ -307,6 +307,16 @@ impl<DB: WorkerSql> Memory for Database<DB> {
         }
     }
 
+    async fn took_effect(&self, job: &mut Job) -> Result<bool, Outcome> {
+        let tenure = Arc::clone(&job.tenure);
+        // It waits for the transaction in question, if that is still open; what is begun here rolls back.
+        Ok(self.let_in(&tenure, job).await?.is_none())
+    }
+
+    async fn has_left(&self, job: &Job, parted: &Parted<'_>) -> Result<bool, Outcome> {
+        Ok(self.let_out(&job.tenure, job.record.source(), parted).await?.is_none())
+    }
+
     async fn start(&self, partition: &TopicPartition, epoch: Epoch, offset: i64) -> Result<(), Outcome> {
         let started = answered(self.progress.timeouts().request, self.suspects.start(partition, epoch, offset)).await;
         match started {

@@ -1,7 +1,11 @@
 //! When finished offsets are folded, and the pause of the handlers meanwhile.
+//!
+//! A fold waits for the handlers that run, and those that are to start wait for the fold. So while one handler is slow, a fold would
+//! hold up all others of its partition and get nowhere. It is put off where a handler has been running for longer than the fold would
+//! wait, and of the time of a partition the folds take a tenth at most.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Dispatch, Owned, Tenure, Unit};
 use crate::partition::TopicPartition;
@@ -11,6 +15,10 @@ use crate::progress::Fold;
 /// enough, so that a partition whose handlers never pause is folded all the same.
 const PATIENCE: Duration = Duration::from_millis(50);
 const PATIENCE_MAX: Duration = Duration::from_secs(5);
+/// After a fold the handlers have the partition for themselves for so many times as long as it held them back.
+const REST: u32 = 9;
+/// But no longer than this: a database that takes long to answer takes its time of the handlers too.
+const REST_MAX: Duration = Duration::from_mins(1);
 
 /// What of a partition is finished and not yet folded.
 pub(super) struct Progressed {
@@ -18,6 +26,8 @@ pub(super) struct Progressed {
     finished: usize,
     running: bool,
     in_vain: u32,
+    /// Until then the handlers have the partition for themselves.
+    rests_until: Option<Instant>,
 }
 
 /// A fold to be done.
@@ -30,7 +40,7 @@ struct Task {
 
 impl Progressed {
     pub(super) const fn new(next_offset: i64) -> Self {
-        Self { folded: next_offset, finished: 0, running: false, in_vain: 0 }
+        Self { folded: next_offset, finished: 0, running: false, in_vain: 0, rests_until: None }
     }
 
     pub(super) const fn finished(&mut self) {
@@ -43,6 +53,21 @@ impl Progressed {
 
     fn patience(&self) -> Duration {
         PATIENCE.saturating_mul(1 << self.in_vain.min(10)).min(PATIENCE_MAX)
+    }
+
+    fn rests(&self, now: Instant) -> bool {
+        self.rests_until.is_some_and(|until| now < until)
+    }
+
+    /// It would have waited in vain.
+    fn put_off(&mut self, now: Instant) {
+        self.rests_until = Some(now + self.patience());
+        self.in_vain = self.in_vain.saturating_add(1);
+    }
+
+    /// It has held handlers back, or would have if any had come, for so long.
+    fn held_back(&mut self, now: Instant, time: Duration) {
+        self.rests_until = Some(now + time.saturating_mul(REST).min(REST_MAX));
     }
 }
 
@@ -57,7 +82,10 @@ impl<U: Unit> Dispatch<U> {
     /// Folds what can be folded, and waits for it, as for the folds that run already.
     pub(crate) async fn fold_all(&self) {
         self.no_fold_runs().await;
-        self.start_folds();
+        // No handler starts any more, so there is none to be held up.
+        for (partition, owned) in &mut self.state().owned {
+            self.start_fold_now(partition, owned);
+        }
         self.no_fold_runs().await;
     }
 
@@ -66,14 +94,27 @@ impl<U: Unit> Dispatch<U> {
     }
 
     pub(super) fn start_fold(&self, partition: &TopicPartition, owned: &mut Owned) {
+        let now = Instant::now();
+        if !Task::is_wanted(owned) || owned.fold.rests(now) {
+            return;
+        }
+        if self.watch().has_run_for(partition, owned.tenure.epoch, owned.fold.patience(), now) {
+            owned.fold.put_off(now);
+        } else {
+            self.start_fold_now(partition, owned);
+        }
+    }
+
+    fn start_fold_now(&self, partition: &TopicPartition, owned: &mut Owned) {
         if let (Some(this), Some(task)) = (self.this.upgrade(), Task::of(partition, owned)) {
             self.runtime.spawn(this.fold(task));
         }
     }
 
     async fn fold(self: Arc<Self>, task: Task) {
+        let began = Instant::now();
         let folded = self.folded(&task).await;
-        self.note_fold(&task, folded);
+        self.note_fold(&task, folded, began.elapsed());
         self.changed.notify_waiters();
     }
 
@@ -85,13 +126,14 @@ impl<U: Unit> Dispatch<U> {
         }
     }
 
-    fn note_fold(&self, task: &Task, folded: Result<Fold, sqlx::Error>) {
+    fn note_fold(&self, task: &Task, folded: Result<Fold, sqlx::Error>, held_back: Duration) {
         let (partition, epoch) = (&task.partition, task.tenure.epoch);
         let mut state = self.state();
         let Some(owned) = state.owned.get_mut(partition).filter(|owned| owned.tracker.epoch() == epoch) else {
             return;
         };
         owned.fold.running = false;
+        owned.fold.held_back(Instant::now(), held_back);
         match folded {
             Ok(Fold::Folded { .. } | Fold::Unchanged) => {
                 owned.fold.folded = task.watermark;
@@ -106,11 +148,15 @@ impl<U: Unit> Dispatch<U> {
 }
 
 impl Task {
+    fn is_wanted(owned: &Owned) -> bool {
+        !owned.fold.running && owned.tracker.watermark() > owned.fold.folded
+    }
+
     fn of(partition: &TopicPartition, owned: &mut Owned) -> Option<Self> {
-        let watermark = owned.tracker.watermark();
-        if owned.fold.running || watermark <= owned.fold.folded {
+        if !Self::is_wanted(owned) {
             return None;
         }
+        let watermark = owned.tracker.watermark();
         owned.fold.running = true;
         owned.fold.finished = 0;
         Some(Self {
@@ -119,5 +165,40 @@ impl Task {
             watermark,
             patience: owned.fold.patience(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p10_folds_that_wait_in_vain_take_a_tenth_of_the_time_at_most() {
+        let began = Instant::now();
+        let (mut fold, mut now, mut held_back) = (Progressed::new(0), began, Duration::ZERO);
+        // A look every ms; handlers always run, and none for long enough that the fold would be put off for it.
+        while now < began + Duration::from_mins(10) {
+            if fold.rests(now) {
+                now += Duration::from_millis(1);
+                continue;
+            }
+            now += fold.patience();
+            held_back += fold.patience();
+            fold.held_back(now, fold.patience());
+            fold.in_vain += 1;
+        }
+        assert!(fold.patience() == PATIENCE_MAX && held_back > PATIENCE_MAX, "{held_back:?}");
+        assert!(held_back * 10 <= now - began + PATIENCE_MAX * 10, "{held_back:?}");
+    }
+
+    #[test]
+    fn a_fold_that_is_put_off_gets_more_patient_and_holds_nobody_back() {
+        let (mut fold, mut now) = (Progressed::new(0), Instant::now());
+        for patience in [50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000].map(Duration::from_millis) {
+            assert_eq!((fold.patience(), fold.rests(now)), (patience, false));
+            fold.put_off(now);
+            assert!(fold.rests(now));
+            now += patience;
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::RwLockReadGuard;
 
+use super::memory::Memory;
 use super::{Course, Dispatch, Disturbance, Job, Outcome, Unit};
 use crate::dead_letter::{SendError, Stamp};
 use crate::error::Error;
@@ -93,7 +94,7 @@ impl<U: Unit> Dispatch<U> {
             if let Course::Follow { queue, .. } = job.course {
                 job.tenure.failed.forget(queue);
             }
-            (job.course, job.copied) = (Course::Handle, None);
+            (job.course, job.copied, job.is_unhandled) = (Course::Handle, None, false);
         }
     }
 
@@ -113,12 +114,30 @@ impl<U: Unit> Dispatch<U> {
 
     /// Does with a record what the policy wants, then finishes it.
     async fn give_up(&self, job: &mut Job) -> Outcome {
+        match self.is_unhandled(job).await {
+            Ok(true) => {}
+            Ok(false) => return Outcome::Done,
+            Err(outcome) => return outcome,
+        }
         if job.copied.is_none()
             && let Some(outcome) = self.copy(job).await
         {
             return outcome;
         }
         self.unit.give_up(job).await
+    }
+
+    /// Whether there is anything to be given up: an attempt may have failed by a commit whose reply was lost, and a record that took
+    /// effect is neither to be copied nor to be parked.
+    async fn is_unhandled(&self, job: &mut Job) -> Result<bool, Outcome> {
+        if !job.is_unhandled {
+            if job.commit_unknown && self.unit.memory().took_effect(job).await? {
+                job.course = Course::Handle;
+                return Ok(false);
+            }
+            (job.is_unhandled, job.commit_unknown) = (true, false);
+        }
+        Ok(true)
     }
 
     /// Copies a record to where it is to go, if it is to go anywhere; answers why there is no copy.

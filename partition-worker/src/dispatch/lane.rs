@@ -60,9 +60,8 @@ impl<U: Unit> Dispatch<U> {
         (outcome.await, waited)
     }
 
-    /// An attempt that is watched and measured.
+    /// An attempt that is measured.
     async fn measured(&self, hand: &mut [Job]) -> Outcome {
-        let _watched = self.watched(hand);
         #[cfg(feature = "metrics")]
         let began = std::time::Instant::now();
         let outcome = self.attempt(hand).await;

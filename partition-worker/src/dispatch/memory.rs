@@ -30,6 +30,12 @@ pub(crate) trait Memory: Send + Sync {
         reason: &str,
     ) -> impl Future<Output = Outcome> + Send;
 
+    /// Whether a record took effect whose commit got no reply; `false`: it did not, and will not.
+    fn took_effect(&self, job: &mut Job) -> impl Future<Output = Result<bool, Outcome>> + Send;
+
+    /// The same of a released record.
+    fn has_left(&self, job: &Job, parted: &Parted<'_>) -> impl Future<Output = Result<bool, Outcome>> + Send;
+
     /// Notes that the handler of a suspect is about to start.
     fn start(
         &self,
@@ -63,6 +69,14 @@ impl Memory for Nothing {
 
     async fn park_again(&self, _: &Job, _: Queue, _: i64, _: Cause, _: &str) -> Outcome {
         Outcome::Done
+    }
+
+    async fn took_effect(&self, _: &mut Job) -> Result<bool, Outcome> {
+        Ok(false)
+    }
+
+    async fn has_left(&self, _: &Job, _: &Parted<'_>) -> Result<bool, Outcome> {
+        Ok(false)
     }
 
     async fn start(&self, _: &TopicPartition, _: Epoch, _: i64) -> Result<(), Outcome> {

@@ -1,44 +1,46 @@
 //! What is known of the handlers that run, and the end of a partition's work before it is given back.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Course, Dispatch, Job, Unit};
+use super::{Dispatch, Tenure, Unit};
 use crate::error::Error;
 use crate::health::Source;
 use crate::lag::Position;
 use crate::partition::TopicPartition;
 use crate::polling::Oversight;
-use crate::stall::{OnStall, Running, Ticket};
+use crate::record::Record;
+use crate::stall::{OnStall, Running, Ticket, Watch};
 
 /// A handler that is watched, for as long as this lives.
-pub(super) struct Watched<'a, U: Unit> {
-    dispatch: &'a Dispatch<U>,
+pub(super) struct Watched<'a> {
+    watch: &'a Mutex<Watch>,
     ticket: Ticket,
 }
 
-impl<U: Unit> Dispatch<U> {
-    /// Watches the handler of these records, which are in the order of their offsets. Those of a released queue are watched one by
-    /// one.
-    pub(super) fn watched(&self, hand: &[Job]) -> Option<Watched<'_, U>> {
-        let first = hand.first().filter(|first| !matches!(first.course, Course::Drain(_)))?;
-        Some(self.watching(first.record.source(), first.record.offset()))
-    }
-
-    /// Watches the handler of the record at this place.
-    pub(super) fn watching(&self, partition: &TopicPartition, offset: i64) -> Watched<'_, U> {
-        let ticket = self.watch().start(partition.clone(), offset, Instant::now());
-        Watched { dispatch: self, ticket }
+impl Tenure {
+    /// Watches the handler of these records, which is about to be called: what has to be waited for before and after, be it the database
+    /// or a suspect that runs alone, is not the handler's. The first record stands for them.
+    pub(super) fn watching(&self, records: &[Record]) -> Option<Watched<'_>> {
+        let first = records.first()?;
+        let ticket = locked(&self.watch).start(first.source().clone(), self.epoch, first.offset(), Instant::now());
+        Some(Watched { watch: &self.watch, ticket })
     }
 }
 
-impl<U: Unit> Drop for Watched<'_, U> {
+impl Drop for Watched<'_> {
     fn drop(&mut self) {
-        let ended = self.dispatch.watch().end(self.ticket);
-        if let Some(Running { partition, offset, since, reported: true }) = ended {
+        let ended = locked(self.watch).end(self.ticket);
+        if let Some(Running { partition, offset, since, reported: true, .. }) = ended {
             let after = since.elapsed();
             tracing::warn!(%partition, offset, ?after, "a handler that had stalled has ended");
         }
     }
+}
+
+/// No code of the application runs under this lock, and every change under it is complete once it is begun.
+pub(super) fn locked(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
+    watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<U: Unit> Oversight for Dispatch<U> {

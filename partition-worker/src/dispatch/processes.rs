@@ -1,5 +1,6 @@
 //! Records that are processed without a database: what is finished is in Kafka's commit alone.
 
+use std::slice::from_ref;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -58,7 +59,8 @@ impl<H: Process> Unit for Processes<H> {
 
     async fn attempt(&self, hand: &mut [Job]) -> Outcome {
         for job in hand {
-            match attempt::call(&job.tenure, self.handler_timeout, self.handler.process(&job.record)).await {
+            let processing = async { self.handler.process(&job.record).await };
+            match attempt::call(&job.tenure, from_ref(&job.record), self.handler_timeout, processing).await {
                 Handled::Well => {}
                 Handled::Failed(failure) => return Outcome::failed(failure),
                 Handled::Cancelled => return Outcome::Cancelled,

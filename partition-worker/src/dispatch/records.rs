@@ -1,5 +1,6 @@
 //! Records that take effect in the database, each in a transaction of its own.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +97,8 @@ impl<DB: WorkerSql, H: Handler<DB>> Records<DB, H> {
         record: &Record,
     ) -> Result<(Begun<'a, DB>, Duration), Outcome> {
         let (entered, limit) = (Instant::now(), self.database.handler_timeout);
-        match attempt::call(tenure, limit, self.handler.handle(record, &mut begun.tx)).await {
+        let handling = async { self.handler.handle(record, &mut begun.tx).await };
+        match attempt::call(tenure, from_ref(record), limit, handling).await {
             Handled::Well => Ok((begun, entered.elapsed())),
             Handled::Failed(failure) => Err(self.database.judge(failure, entered.elapsed())),
             Handled::Cancelled => Err(Outcome::Cancelled),

@@ -131,6 +131,21 @@ impl<U: Unit> Dispatch<U> {
                 draining.again = Some((Cause::Lost, reason.to_owned()));
             }
             if let Some((cause, reason)) = &draining.again {
+                // What has failed may be a commit whose reply was lost.
+                if job.commit_unknown
+                    && let Some(record) = record
+                {
+                    match memory.has_left(job, &Parted { queue: draining.queue, offset, record, suspect: false }).await
+                    {
+                        Ok(true) => {
+                            draining.again = None;
+                            draining.next(job);
+                            continue;
+                        }
+                        Ok(false) => job.commit_unknown = false,
+                        Err(outcome) => return outcome,
+                    }
+                }
                 return memory.park_again(job, draining.queue, offset, *cause, reason).await;
             }
             let Some(record) = record else { return Outcome::Cancelled };
@@ -166,7 +181,6 @@ impl<U: Unit> Dispatch<U> {
         let (tenure, source) = (Arc::clone(&job.tenure), job.record.source().clone());
         let suspect = tenure.failed.suspect(offset);
         let parted = Parted { queue, offset, record, suspect: suspect.is_some() };
-        let _watched = self.watching(&source, offset);
         let handler = self.unit.handle_parted(job, &parted);
         if let Some(deaths) = suspect {
             return self.with_care(&tenure, &source, offset, deaths, handler).await;

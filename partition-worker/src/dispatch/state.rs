@@ -146,6 +146,7 @@ impl Job {
             attempts: 0,
             disturbances: 0,
             commit_unknown: false,
+            is_unhandled: false,
             found_done: false,
             company: usize::MAX,
         }

@@ -152,7 +152,8 @@ impl<M: Mode> Builder<M> {
         self
     }
 
-    /// How long a handler may run, one attempt of it, before it counts as stalled: it is reported in the log, in the worker's
+    /// How long a handler may run, one attempt of it, before it counts as stalled. What waits for the database, before the handler is
+    /// called or after, is not counted. A stalled one is reported in the log, in the worker's
     /// [health](crate::Probe::health) and in the metrics, and [`on_stall`](Self::on_stall) applies. Handlers are looked at every 100 ms
     /// by the polling thread, which none of them can block. Unlike [`handler_timeout`](Self::handler_timeout), it also finds a handler
     /// that blocks its thread. Default: 1 min.

@@ -1,17 +1,18 @@
 //! Failure policies without a database.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use leastlock_partition_worker::dead_letter::Origin;
 use leastlock_partition_worker::on_failure::Cause;
-use leastlock_partition_worker::{Error, Failure, OnFailure, Record};
+use leastlock_partition_worker::{Error, Failure, OnFailure, Process, Record};
 use leastlock_testkit::broker::Broker;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
-use crate::rig::{LIMIT, Log, Rig, start};
+use crate::rig::{LIMIT, Log, Rig, Told, start};
 
 const KEYS: [&str; 3] = ["85123A", "71053", "84406B"];
 
@@ -94,4 +95,32 @@ pub(crate) async fn a_retry_ends_with_the_ownership(broker: Broker) {
     assert_eq!(counted()[taken], before[taken], "it is another worker's");
     first.task.abort();
     taking.stop().await;
+}
+
+/// Panics at each record for the first time, before it answers a future.
+struct PanicsAtOnce {
+    log: Told,
+    seen: Mutex<BTreeSet<i64>>,
+}
+
+impl Process for PanicsAtOnce {
+    fn process(&self, record: &Record) -> impl Future<Output = Result<(), Failure>> + Send {
+        let is_new = self.seen.lock().expect("no panic under the lock").insert(record.offset());
+        assert!(!is_new, "before there is a future");
+        self.log.process(record)
+    }
+}
+
+pub(crate) async fn a_handler_that_panics_before_its_future_is_tried_again(broker: Broker) {
+    let rig = Rig::new(broker, 1).await;
+    rig.produce(&KEYS, 1..=2).await;
+    let log = Log::default();
+    let handler = PanicsAtOnce { log: log.plain(), seen: Mutex::default() };
+    // More panics than there are places for handlers.
+    let worker = start(rig.builder().concurrency(2), handler);
+    log.until(6).await;
+    let summary = worker.stop().await;
+    let partition = summary.partitions.values().next().expect("one partition");
+    assert_eq!((partition.processed, partition.failures, summary.drained), (6, 6, true), "{summary:?}");
+    log.assert_once(&KEYS, 2);
 }

@@ -7,7 +7,7 @@ use leastlock_partition_worker::assignment::Phase;
 use leastlock_partition_worker::{Health, PartitionSummary, Record, TopicPartition};
 use leastlock_testkit::broker::Broker;
 
-use crate::group::{KEYS, Protocol, plain, watched};
+use crate::group::{KEYS, PATIENCE, Protocol, plain, watched, within};
 use crate::moves::only;
 use crate::rig::Log;
 
@@ -71,6 +71,12 @@ pub(crate) async fn p15_double_a_shutdown_that_waits_for_nothing_cuts_them_short
     assert_eq!((of.processed, of.cancelled, of.watermark, of.drained), (0, 3, Some(0), false), "{of:?}");
 }
 
+/// Whether a member of a group that has nothing to do closes.
+pub(crate) async fn closes(close: impl FnOnce(), is_closed: impl Fn() -> bool) -> bool {
+    close();
+    within(PATIENCE, is_closed).await
+}
+
 pub(crate) async fn p18_a_worker_closes_at_once_with_nothing_to_do_and_while_joining(
     broker: Broker,
     protocol: Protocol,
@@ -86,6 +92,7 @@ pub(crate) async fn p18_a_worker_closes_at_once_with_nothing_to_do_and_while_joi
     }
     let idle = watched(rig.builder(), log.plain());
     idle.until("membership", |health| health.is_ready() && active(health) == 2).await;
+    assert!(closes(|| idle.running.shutdown.cancel(), || idle.running.task.is_finished()).await);
     let summary = idle.stop().await;
     assert_eq!((summary.processed(), summary.partitions.len(), summary.drained), (0, 2, true), "{summary:?}");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leastlock_partition_worker::assignment::Phase;
 use leastlock_partition_worker::effect::AtLeastOnce;
@@ -19,6 +19,18 @@ pub(crate) const KEYS: [&str; 4] = ["85123A", "71053", "84406B", "84029G"];
 
 /// So seldom that what is committed was committed for another reason.
 pub(crate) const NEVER: Duration = Duration::from_hours(1);
+
+/// How long it may take until what has to come to hold does; what does not by then is taken never to.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Whether something comes to hold in time.
+pub(crate) async fn within(patience: Duration, condition: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    while !condition() && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    condition()
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
@@ -109,7 +121,10 @@ pub(crate) async fn forget_the_member(rig: &Rig, protocol: Protocol) {
         return;
     }
     let (bootstrap, group) = (rig.broker.bootstrap().to_owned(), rig.group.clone());
-    let kicked = tokio::task::spawn_blocking(move || kick::members(&bootstrap, &group, protocol));
+    let kicked = tokio::task::spawn_blocking(move || match protocol {
+        Protocol::Eager | Protocol::Cooperative => kick::members(&bootstrap, &group),
+        Protocol::Consumer => kick::members_of_consumer_group(&bootstrap, &group),
+    });
     assert_eq!(kicked.await.expect("no panic"), 1, "the group has one member");
 }
 

@@ -8,29 +8,35 @@ use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::groups::GroupInfo;
 
-use crate::group::Protocol;
-
 const LIMIT: Duration = Duration::from_secs(30);
 
 const LEAVE_GROUP: i16 = 13;
 const CONSUMER_GROUP_HEARTBEAT: i16 = 68;
 const CONSUMER_GROUP_DESCRIBE: i16 = 69;
 
-/// Takes all members out of the group; answers how many there were.
-pub(crate) fn members(bootstrap: &str, group: &str, protocol: Protocol) -> usize {
-    let mut broker = TcpStream::connect(bootstrap).expect("a connection");
-    broker.set_read_timeout(Some(LIMIT)).expect("a time-out");
-    if protocol == Protocol::Consumer {
-        let members = of_consumer_group(&mut broker, group);
-        for member in &members {
-            leave_consumer_group(&mut broker, group, member);
-        }
-        return members.len();
-    }
+/// Takes all members out of a group of the classic protocol; answers how many there were.
+pub(crate) fn members(bootstrap: &str, group: &str) -> usize {
+    let mut broker = connection(bootstrap);
     let client: BaseConsumer = ClientConfig::new().set("bootstrap.servers", bootstrap).create().expect("a client");
     let groups = client.fetch_group_list(Some(group), LIMIT).expect("the group");
     let members = groups.groups().iter().flat_map(GroupInfo::members);
     members.map(|member| leave_group(&mut broker, group, member.id())).count()
+}
+
+/// The same of a group of `group.protocol=consumer`.
+pub(crate) fn members_of_consumer_group(bootstrap: &str, group: &str) -> usize {
+    let mut broker = connection(bootstrap);
+    let members = of_consumer_group(&mut broker, group);
+    for member in &members {
+        leave_consumer_group(&mut broker, group, member);
+    }
+    members.len()
+}
+
+fn connection(bootstrap: &str) -> TcpStream {
+    let broker = TcpStream::connect(bootstrap).expect("a connection");
+    broker.set_read_timeout(Some(LIMIT)).expect("a time-out");
+    broker
 }
 
 fn leave_group(broker: &mut TcpStream, group: &str, member: &str) {

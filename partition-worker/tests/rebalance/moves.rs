@@ -10,7 +10,9 @@ use leastlock_testkit::broker::Broker;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tokio::sync::Semaphore;
 
-use crate::group::{Hold, KEYS, NEVER, Protocol, Watched, forget_the_member, plain, until_different, watched};
+use crate::group::{
+    Hold, KEYS, NEVER, PATIENCE, Protocol, Watched, different, forget_the_member, plain, watched, within,
+};
 use crate::rig::{LIMIT, Log, Rig};
 
 /// A worker is forgotten by its group while a handler runs, joins anew, and is given the partition again.
@@ -87,10 +89,10 @@ pub(crate) async fn p2_p14_a_rebalance_with_commits_in_flight_stalls_nothing(bro
 
 /// Handlers of every partition, each let go by itself.
 #[derive(Clone)]
-struct Gates(Arc<BTreeMap<i32, Semaphore>>);
+pub(crate) struct Gates(Arc<BTreeMap<i32, Semaphore>>);
 
 impl Gates {
-    fn new(partitions: i32) -> Self {
+    pub(crate) fn new(partitions: i32) -> Self {
         Self(Arc::new((0..partitions).map(|partition| (partition, Semaphore::new(0))).collect()))
     }
 
@@ -98,6 +100,11 @@ impl Gates {
         for partition in partitions {
             self.0[partition].add_permits(1_000);
         }
+    }
+
+    /// Whether the handlers of partition 0 have been let go.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0[&0].available_permits() > 0
     }
 
     fn handler(&self, log: &Log) -> crate::rig::Told {
@@ -175,20 +182,31 @@ pub(crate) async fn p9_an_incremental_revocation_leaves_kept_partitions_alone(br
     }
 }
 
-/// A partition is paused at its limit when it is lost, and given again.
+/// A consumer of one partition has paused it at its limit when the partition is lost, and is given it again. Answers whether all 40
+/// records are processed then.
+pub(crate) async fn goes_on_after_a_loss(
+    rig: &Rig,
+    protocol: Protocol,
+    (log, gates): (&Log, &Gates),
+    is_full: impl AsyncFn() -> bool,
+    has_lost: impl AsyncFn() -> bool,
+) -> bool {
+    rig.produce(&KEYS[..1], 1..=40).await;
+    leastlock_testkit::until("the limit is reached", LIMIT, is_full).await;
+    forget_the_member(rig, protocol).await;
+    leastlock_testkit::until("the loss", LIMIT, has_lost).await;
+    gates.open(&BTreeSet::from([0]));
+    within(PATIENCE, || different(log) >= 40).await
+}
+
 pub(crate) async fn p8_a_pause_is_not_in_force_after_a_reassignment(broker: Broker, protocol: Protocol) {
     let rig = protocol.rig(broker, 1).await;
-    rig.produce(&KEYS[..1], 1..=40).await;
     let (log, gates) = (Log::default(), Gates::new(1));
     let limits = Limits { records_per_partition: 4, ..Limits::default() };
     let worker = watched(rig.builder().limits(limits), gates.handler(&log));
-    let full = async || worker.probe.lag().values().any(|lag| lag.unfinished >= 4);
-    leastlock_testkit::until("the limit is reached", LIMIT, full).await;
-    forget_the_member(&rig, protocol).await;
-    let again = async || worker.probe.health().partitions.is_empty() || only_lost(&worker);
-    leastlock_testkit::until("the loss", LIMIT, again).await;
-    gates.open(&BTreeSet::from([0]));
-    until_different(&log, 40).await;
+    let is_full = async || worker.probe.lag().values().any(|lag| lag.unfinished >= 4);
+    let has_lost = async || worker.probe.health().partitions.is_empty() || only_lost(&worker);
+    assert!(goes_on_after_a_loss(&rig, protocol, (&log, &gates), is_full, has_lost).await);
     let summary = worker.stop().await;
     assert_eq!(only(&summary).lost, 1, "{summary:?}");
 }
@@ -198,22 +216,35 @@ fn only_lost(worker: &Watched) -> bool {
     worker.in_phase(Phase::Sealing).len() == 1
 }
 
-/// The mock cluster refuses commits as a broker does in the middle of a rebalance.
-pub(crate) async fn p14_a_commit_refused_for_a_rebalance_is_made_again(broker: Broker, protocol: Protocol) {
-    let rig = protocol.rig(broker, 1).await;
-    refuse_commits(&rig);
+/// The mock cluster refuses commits as a broker does in the middle of a rebalance. Answers whether the consumer that `start` starts lives,
+/// has committed all the same, and goes on.
+pub(crate) async fn goes_on_after_refused_commits<C>(
+    rig: &Rig,
+    log: &Log,
+    start: impl FnOnce() -> C,
+    has_ended: impl Fn(&C) -> bool,
+) -> (bool, C) {
+    refuse_commits(rig);
     rig.produce(&KEYS[..1], 1..=5).await;
-    let log = Log::default();
-    let worker = plain(&rig, &log);
-    let committed = async || rig.committed().await[0].offset == 5;
+    let consumer = start();
+    let committed = async || has_ended(&consumer) || rig.committed().await[0].offset == 5;
     leastlock_testkit::until("the commit", LIMIT, committed).await;
     rig.produce(&KEYS[..1], 6..=6).await;
-    log.until(6).await;
+    let goes_on = !has_ended(&consumer) && within(PATIENCE, || different(log) >= 6).await;
+    (goes_on, consumer)
+}
+
+pub(crate) async fn p14_a_commit_refused_for_a_rebalance_is_made_again(broker: Broker, protocol: Protocol) {
+    let rig = protocol.rig(broker, 1).await;
+    let log = Log::default();
+    let (goes_on, worker) =
+        goes_on_after_refused_commits(&rig, &log, || plain(&rig, &log), |worker| worker.task.is_finished()).await;
+    assert!(goes_on);
     worker.stop().await;
     log.assert_once(&KEYS[..1], 6);
 }
 
-pub(crate) fn refuse_commits(rig: &Rig) {
+fn refuse_commits(rig: &Rig) {
     let refused = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS; 3];
     rig.broker.mock_cluster().expect("the mock cluster").request_errors(RDKafkaApiKey::OffsetCommit, &refused);
 }

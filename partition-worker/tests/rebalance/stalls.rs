@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use leastlock_partition_worker::assignment::Phase;
 use leastlock_partition_worker::effect::AtLeastOnce;
 use leastlock_partition_worker::health::Stage;
 use leastlock_partition_worker::{Builder, Error, OnStall, Probe, Summary};
 use leastlock_testkit::broker::Broker;
 use tokio_util::sync::CancellationToken;
 
-use crate::group::{Hold, Holds, KEYS, Protocol, until_different, watched};
+use crate::group::{Hold, Holds, KEYS, Protocol, Watched, until_different, watched};
 use crate::rig::{LIMIT, Log, Rig};
 
-const MAX_POLL: Duration = Duration::from_secs(3);
+pub(crate) const MAX_POLL: Duration = Duration::from_secs(3);
 
 /// A worker on a runtime of its own with one thread, which a handler can block.
 struct Alone {
@@ -38,8 +39,14 @@ impl Alone {
     }
 }
 
+/// How many of two partitions a second member is given, when it is given any. Both: the first one has been thrown out.
+pub(crate) async fn share(second: &Watched) -> usize {
+    second.until("its share", |health| health.partitions.values().any(|phase| *phase == Phase::Active)).await;
+    second.in_phase(Phase::Active).len()
+}
+
 /// A record in each of two partitions, of one key: its handler blocks.
-async fn two_partitions(rig: &mut Rig) {
+pub(crate) async fn two_partitions(rig: &mut Rig) {
     for partition in 0..2 {
         rig.broker.produce_to(&rig.topic, partition, KEYS[0], "1").await;
     }
@@ -65,6 +72,7 @@ pub(crate) async fn p11_a_handler_that_blocks_its_runtime_holds_up_no_rebalance_
 
     let other_log = Log::default();
     let other = watched(rig.builder(), other_log.plain());
+    assert_eq!(share(&other).await, 1, "the other one is the stalled worker's");
     other_log.until(1).await;
     hold.let_go();
     leastlock_testkit::until("the end of the stall", LIMIT, async || alone.probe.health().is_ready()).await;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leastlock_partition_worker::{Effect, Failure, Handler, Process, Record, Timeouts, Worker};
+use leastlock_partition_worker::effect::InDatabase;
+use leastlock_partition_worker::{
+    BatchFailure, BatchHandler, Effect, Failure, Handler, Process, Record, Timeouts, Worker,
+};
 use leastlock_testkit::process::{hear, speak};
 use rdkafka::ClientConfig;
 use sqlx::postgres::PgPoolOptions;
@@ -19,6 +22,8 @@ pub(super) const READY: &str = "joining";
 const BESIDE: usize = 4;
 /// How long a stopped member may hold up the next owner.
 const IDLE: Duration = Duration::from_secs(3);
+/// So few records of a batch that it takes several to catch up.
+const MAX_BATCH: usize = 20;
 
 /// Consumes until the parent hangs up.
 pub(in super::super) async fn run(task: &Task) -> anyhow::Result<()> {
@@ -34,12 +39,8 @@ pub(in super::super) async fn run(task: &Task) -> anyhow::Result<()> {
     let about = Arc::new(About { process: *process, group: task.group.clone() });
     speak(READY);
     match task.way {
-        Way::Record => {
-            let timeouts = Timeouts { idle: IDLE, seal: Duration::from_secs(1), ..Timeouts::default() };
-            let worker = Worker::builder(kafka(task, *session, *protocol)).topic(&task.topic);
-            let worker = worker.effect(Effect::in_database(&pool).timeouts(timeouts)).concurrency(task.concurrency);
-            worker.rejoin_after(*session).build()?.run(Fenced(about), shutdown).await?;
-        }
+        Way::Record => fenced(task, &pool)?.run(Fenced(about), shutdown).await.map(drop)?,
+        Way::Batch => fenced(task, &pool)?.run_batches(Fenced(about), shutdown).await.map(drop)?,
         Way::Worker => {
             let worker = Worker::builder(kafka(task, *session, *protocol)).topic(&task.topic);
             let worker = worker.effect(Effect::at_least_once()).concurrency(task.concurrency).build()?;
@@ -48,6 +49,14 @@ pub(in super::super) async fn run(task: &Task) -> anyhow::Result<()> {
         way => anyhow::bail!("{} takes no part in the soak", way.name()),
     }
     Ok(())
+}
+
+fn fenced(task: &Task, pool: &PgPool) -> anyhow::Result<Worker<InDatabase<Postgres>>> {
+    let Work::Soak { session, protocol, .. } = &task.work else { anyhow::bail!("another task") };
+    let timeouts = Timeouts { idle: IDLE, seal: Duration::from_secs(1), ..Timeouts::default() };
+    let worker = Worker::builder(kafka(task, *session, *protocol)).topic(&task.topic);
+    let worker = worker.effect(Effect::in_database(pool).timeouts(timeouts)).concurrency(task.concurrency);
+    Ok(worker.max_batch(MAX_BATCH).rejoin_after(*session).build()?)
 }
 
 fn kafka(task: &Task, session: Duration, protocol: Protocol) -> ClientConfig {
@@ -98,6 +107,16 @@ struct Fenced(Arc<About>);
 impl Handler<Postgres> for Fenced {
     async fn handle(&self, record: &Record, tx: &mut Transaction<'_, Postgres>) -> Result<(), Failure> {
         self.0.apply(record, tx).await
+    }
+}
+
+/// Many in one transaction.
+impl BatchHandler<Postgres> for Fenced {
+    async fn handle(&self, batch: &[Record], tx: &mut Transaction<'_, Postgres>) -> Result<(), BatchFailure> {
+        for record in batch {
+            self.0.apply(record, tx).await?;
+        }
+        Ok(())
     }
 }
 
