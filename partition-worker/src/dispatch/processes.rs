@@ -31,6 +31,8 @@ impl<H> Processes<H> {
 impl<H: Process> Unit for Processes<H> {
     const COMMIT_DECIDES: bool = true;
 
+    type Seat = ();
+
     fn hand_size(&self) -> usize {
         1
     }
@@ -56,7 +58,7 @@ impl<H: Process> Unit for Processes<H> {
         self.origin.look().await
     }
 
-    async fn attempt(&self, hand: &mut [Job]) -> Outcome {
+    async fn attempt(&self, hand: &mut [Job], (): &mut ()) -> Outcome {
         for job in hand {
             match attempt::call(&job.tenure, self.handler_timeout, self.handler.process(&job.record)).await {
                 Handled::Well => {}
