@@ -39,6 +39,7 @@ mod processes;
 mod records;
 mod release;
 mod seal;
+mod seat;
 mod start;
 mod state;
 mod suspect;

@@ -24,6 +24,11 @@ impl<DB: WorkerSql> OwnTransaction<DB> {
         DB::commit(&mut self.tx).await
     }
 
+    pub(crate) async fn commit_and_begin(mut self) -> Result<Option<Self>, sqlx::Error> {
+        DB::commit_and_begin(&mut self.tx).await?;
+        Ok(self.tx.is_some().then_some(self))
+    }
+
     /// Rolls back; dropping it does too, in the background.
     ///
     /// # Errors

@@ -193,8 +193,12 @@ const FORCED: [(&str, &str, &str); 2] = [
     ("enable.auto.offset.store", "false", "commits what is finished, not what was delivered"),
 ];
 
-/// What lags are read from; whoever has set it keeps it.
-const STATISTICS: &str = "statistics.interval.ms";
+/// What lags are read from. Whoever has set this, or what follows, keeps it.
+const STATISTICS: (&str, &str) = ("statistics.interval.ms", "5000");
+
+/// For how long librdkafka fetches nothing more of a partition of which it has enough (`queued.min.messages`). It would be 1 s, and
+/// what it has by then, which handlers are done with in less, or which a pause makes it drop, would have to last for it.
+const FETCH_AGAIN: (&str, &str) = ("fetch.queue.backoff.ms", "10");
 
 /// The client's settings as the worker runs it, the group, and where it starts.
 pub(crate) fn consumer_config(user: &ClientConfig) -> Result<(ClientConfig, String, Reset), Error> {
@@ -217,8 +221,10 @@ pub(crate) fn consumer_config(user: &ClientConfig) -> Result<(ClientConfig, Stri
             return Err(Error::Contradiction { setting: "auto.offset.reset", value: other.to_owned(), needs });
         }
     };
-    if user.get(STATISTICS).is_none() {
-        config.set(STATISTICS, "5000");
+    for (setting, value) in [STATISTICS, FETCH_AGAIN] {
+        if user.get(setting).is_none() {
+            config.set(setting, value);
+        }
     }
     // The worker always says where to start. If the log does not have that offset, it has to hear of it.
     config.set("auto.offset.reset", "error");
@@ -240,6 +246,15 @@ mod tests {
         assert_eq!((group.as_str(), reset), ("g", Reset::Latest));
         assert_eq!(config.get("auto.offset.reset"), Some("error"));
         assert_eq!(config.get("enable.auto.offset.store"), Some("false"));
+    }
+
+    #[test]
+    fn what_the_worker_prefers_is_the_users_to_change() {
+        let mut user = ClientConfig::new();
+        user.set("group.id", "g").set("statistics.interval.ms", "250");
+        let (config, ..) = consumer_config(&user).expect("no contradiction");
+        assert_eq!(config.get("statistics.interval.ms"), Some("250"));
+        assert_eq!(config.get("fetch.queue.backoff.ms"), Some("10"));
     }
 
     #[test]

@@ -93,6 +93,12 @@ pub trait WorkerSql: ParkedSql + PoisonSql {
     /// out of its slot once it has ended.
     fn commit(tx: &mut Option<Transaction<'static, Self>>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
+    /// Commits as [`commit`](Self::commit) does, and begins the next transaction of [`begin`](Self::begin)'s kind on the same
+    /// connection, in one message: it is in the slot then. An empty slot says that this engine begins none.
+    fn commit_and_begin(
+        tx: &mut Option<Transaction<'static, Self>>,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
     /// Rolls back, in the same way.
     fn roll_back(tx: &mut Option<Transaction<'static, Self>>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
@@ -225,6 +231,15 @@ impl WorkerSql for sqlx::Postgres {
         leastlock_core::begin_with(pool, include_str!("../sql/postgres/begin.sql")).await.map(OwnTransaction::new)
     }
 
+    async fn commit_and_begin(tx: &mut Option<Transaction<'static, Self>>) -> Result<(), sqlx::Error> {
+        match tx {
+            Some(tx) => {
+                sqlx::raw_sql(include_str!("../sql/postgres/commit_and_begin.sql")).execute(&mut **tx).await.map(drop)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// `in_failed_sql_transaction` (PostgreSQL's manual, Appendix A).
     fn is_aborted(error: &sqlx::Error) -> bool {
         error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "25P02")
@@ -254,6 +269,11 @@ impl WorkerSql for sqlx::Sqlite {
 
     async fn begin(pool: &Pool<Self>, _: Duration) -> Result<OwnTransaction<Self>, sqlx::Error> {
         leastlock_core::begin(pool).await.map(OwnTransaction::new)
+    }
+
+    /// A transaction that only may write would hold the file's one lock; and there is no way to a server that could be saved.
+    async fn commit_and_begin(tx: &mut Option<Transaction<'static, Self>>) -> Result<(), sqlx::Error> {
+        Self::commit(tx).await
     }
 
     /// The `COMMIT` of a transaction that an error has ended fails by itself.

@@ -41,6 +41,21 @@ mod batches {
     );
 }
 
+#[path = "progress/in_a_row.rs"]
+mod in_a_row;
+
+mod row {
+    use super::in_a_row as suite;
+
+    leastlock_testkit::mount!(suite:
+        the_next_transaction_has_no_part_in_the_one_that_was_committed,
+        each_transaction_in_a_row_is_fenced_by_itself,
+        double_one_transaction_for_both_takes_the_first_back,
+        a_commit_that_is_dropped_leaves_no_transaction_open,
+        double_a_begin_that_nobody_owns_swallows_what_a_later_user_writes,
+    );
+}
+
 #[path = "progress/made_anew.rs"]
 mod made_anew;
 
@@ -69,6 +84,7 @@ mod ignored {
 
     leastlock_testkit::mount!(suite on postgres and mysql:
         an_ignored_error_loses_no_record,
+        an_ignored_error_loses_no_record_where_the_next_begins,
         double_a_plain_commit_loses_the_record,
     );
 }

@@ -10,6 +10,9 @@ mod blame;
 #[path = "worker/closing.rs"]
 mod closing;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
+#[path = "worker/in_a_row.rs"]
+mod in_a_row;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[path = "worker/lost_reply.rs"]
 mod lost_reply;
 #[path = "worker/made_anew.rs"]
@@ -98,6 +101,9 @@ mod real {
             sitting_beyond_the_idle_timeout_counts_as_an_attempt,
         };
         pub(crate) use crate::closing::p18_a_worker_closes_in_the_middle_of_a_seal;
+        pub(crate) use crate::in_a_row::{
+            a_busy_task_keeps_its_connection_for_a_while, no_connection_is_kept_that_others_may_wait_for,
+        };
         pub(crate) use crate::lost_reply::{
             a_commit_that_never_arrives_is_done_again, a_commit_whose_reply_is_lost_counts_once,
             a_commit_whose_reply_never_comes_counts_once, what_took_effect_in_its_last_attempt_is_no_dead_letter,
@@ -120,6 +126,8 @@ mod real {
 
     leastlock_testkit::mount!(suite on postgres and mysql:
         a_batch_whose_commit_has_no_reply_counts_once,
+        a_busy_task_keeps_its_connection_for_a_while,
+        no_connection_is_kept_that_others_may_wait_for,
         a_commit_whose_reply_is_lost_counts_once,
         a_commit_whose_reply_never_comes_counts_once,
         a_commit_that_never_arrives_is_done_again,

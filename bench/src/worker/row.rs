@@ -1,7 +1,7 @@
 //! Handlers that update a row of their key in PostgreSQL.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -108,7 +108,10 @@ pub(super) async fn in_child(task: &Task) -> anyhow::Result<Measured> {
         Way::Worker => {
             let worker = Worker::builder(child::kafka(task)).topic(&task.topic).effect(Effect::at_least_once());
             let worker = worker.concurrency(usize::from(AT_ONCE)).build()?;
-            let rows = Rows { tally: Arc::clone(&tally), pool };
+            let rows = Rows { tally: Arc::clone(&tally), connections: Mutex::default() };
+            for _ in 0..AT_ONCE {
+                rows.give_back(pool.acquire().await?);
+            }
             child::until_measured(&tally, *time, |shutdown| worker.run(rows, shutdown)).await
         }
         Way::Batch => {
@@ -138,16 +141,31 @@ impl Hand for Mover {
     }
 }
 
-/// The worker's handler where the mark of being finished is not in the database.
+/// The worker's handler where the mark of being finished is not in the database. It has its connections for itself, as the tasks of the
+/// loop have theirs: sqlx asks each one for an answer that goes back to its pool, which is a round trip beside the one of the
+/// statement.
 struct Rows {
     tally: Arc<Tally>,
-    pool: PgPool,
+    /// Those that no record has.
+    connections: Mutex<Vec<PoolConnection<Postgres>>>,
+}
+
+impl Rows {
+    fn take(&self) -> Option<PoolConnection<Postgres>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn give_back(&self, connection: PoolConnection<Postgres>) {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
 }
 
 impl Process for Rows {
     async fn process(&self, record: &Record) -> Result<(), Failure> {
         self.tally.came();
-        update(&mut *self.pool.acquire().await?, record.key().unwrap_or_default()).await?;
+        let mut connection = self.take().ok_or_else(|| Failure::retry("there are more records than connections"))?;
+        update(&mut connection, record.key().unwrap_or_default()).await?;
+        self.give_back(connection);
         self.tally.done(record.polled_at());
         Ok(())
     }

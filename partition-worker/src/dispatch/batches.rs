@@ -30,6 +30,8 @@ const LOOKS: usize = 8;
 impl<DB: WorkerSql, H: BatchHandler<DB>> Unit for Batches<DB, H> {
     const COMMIT_DECIDES: bool = false;
 
+    type Seat = ();
+
     fn hand_size(&self) -> usize {
         self.max_batch
     }
@@ -42,7 +44,7 @@ impl<DB: WorkerSql, H: BatchHandler<DB>> Unit for Batches<DB, H> {
         self.database.origin.look().await
     }
 
-    async fn attempt(&self, hand: &mut [Job]) -> Outcome {
+    async fn attempt(&self, hand: &mut [Job], (): &mut ()) -> Outcome {
         let Some(first) = hand.first() else { return Outcome::Done };
         let tenure = Arc::clone(&first.tenure);
         let mut begun = match self.let_in(&tenure, hand).await {
@@ -119,7 +121,7 @@ impl<DB: WorkerSql, H: BatchHandler<DB>> Batches<DB, H> {
             let offsets: Vec<i64> = open(hand).map(|job| job.record.offset()).collect();
             let Some(partition) = open(hand).next().map(|job| job.record.source().clone()) else { return Ok(None) };
             let entering = async {
-                let mut begun = database.begin(tenure).await?;
+                let mut begun = database.begin(tenure, None).await?;
                 if !database.progress.enter_all(&mut begun.tx, &partition, epoch, &offsets).await? {
                     return Ok(None);
                 }

@@ -11,6 +11,7 @@ use leastlock_core::{Backoff, ErrorClass, classify};
 
 use super::failed::{MAX_PARKED, NotStarted};
 use super::memory::{Memory, Parted};
+use super::seat::Seat;
 use super::{Course, Disturbance, Failures, GivenUp, Job, Origin, Outcome, Tenure};
 use crate::error::Error;
 use crate::handler::Failure;
@@ -121,7 +122,7 @@ impl<DB: WorkerSql> Database<DB> {
     /// Finishes a record without its handler: what the policy leaves to do in the database, and the fence.
     pub(super) async fn give_up(&self, job: &mut Job) -> Outcome {
         let tenure = Arc::clone(&job.tenure);
-        let mut begun = match self.let_in(&tenure, job).await {
+        let mut begun = match self.let_in(&tenure, job, None).await {
             Ok(Some(begun)) => begun,
             Ok(None) => return Outcome::Done,
             Err(outcome) => return outcome,
@@ -172,7 +173,7 @@ impl<DB: WorkerSql> Database<DB> {
         parted: &Parted<'_>,
     ) -> Result<Option<Begun<'a, DB>>, Outcome> {
         let leaving = async {
-            let mut begun = self.begin(tenure).await?;
+            let mut begun = self.begin(tenure, None).await?;
             if !self.progress.hold(&mut begun.tx, partition, tenure.epoch).await? {
                 return Ok((begun, None));
             }
@@ -193,7 +194,7 @@ impl<DB: WorkerSql> Database<DB> {
     /// Begins a transaction of the owner's about its partition.
     async fn hold<'a>(&self, tenure: &'a Tenure, partition: &TopicPartition) -> Result<Begun<'a, DB>, Outcome> {
         let holding = async {
-            let mut begun = self.begin(tenure).await?;
+            let mut begun = self.begin(tenure, None).await?;
             let is_owner = self.progress.hold(&mut begun.tx, partition, tenure.epoch).await?;
             Ok(is_owner.then_some(begun))
         };
@@ -201,9 +202,14 @@ impl<DB: WorkerSql> Database<DB> {
     }
 
     /// Begins the transaction of one record's handler, and has the fence let it in; `None`: the record is finished.
-    pub(super) async fn let_in<'a>(&self, tenure: &'a Tenure, job: &mut Job) -> Result<Option<Begun<'a, DB>>, Outcome> {
+    pub(super) async fn let_in<'a>(
+        &self,
+        tenure: &'a Tenure,
+        job: &mut Job,
+        kept: Option<OwnTransaction<DB>>,
+    ) -> Result<Option<Begun<'a, DB>>, Outcome> {
         let entering = async {
-            let mut begun = self.begin(tenure).await?;
+            let mut begun = self.begin(tenure, kept).await?;
             let (partition, offset) = (job.record.source(), job.record.offset());
             let entry = self.progress.enter(&mut begun.tx, partition, tenure.epoch, offset).await?;
             if job.suspect.is_some() && matches!(job.course, Course::Handle) {
@@ -220,7 +226,16 @@ impl<DB: WorkerSql> Database<DB> {
         }
     }
 
-    pub(super) async fn begin<'a>(&self, tenure: &'a Tenure) -> Result<Begun<'a, DB>, sqlx::Error> {
+    /// Begins a transaction, or goes on with the one that was kept; unless a fold has to be waited for, which may need its
+    /// connection.
+    pub(super) async fn begin<'a>(
+        &self,
+        tenure: &'a Tenure,
+        kept: Option<OwnTransaction<DB>>,
+    ) -> Result<Begun<'a, DB>, sqlx::Error> {
+        if let (Some(tx), Ok(pass)) = (kept, tenure.turnstile.try_read()) {
+            return Ok(Begun { tx, _pass: pass });
+        }
         let pass = tenure.turnstile.read().await;
         Ok(Begun { tx: self.progress.begin().await?, _pass: pass })
     }
@@ -247,7 +262,33 @@ impl<DB: WorkerSql> Database<DB> {
 
     /// Commits what a handler did that held its transaction for so long a time.
     pub(super) async fn commit(&self, begun: Begun<'_, DB>, held: Duration, hand: &mut [Job]) -> Outcome {
-        let Err(error) = self.progress.commit(begun.tx).await else { return Outcome::Done };
+        match self.progress.commit(begun.tx).await {
+            Ok(()) => Outcome::Done,
+            Err(error) => self.not_committed(error, held, hand),
+        }
+    }
+
+    /// The same with what the handler did to one record, and keeps the connection for the next if it may.
+    pub(super) async fn commit_and_keep(
+        &self,
+        begun: Begun<'_, DB>,
+        held: Duration,
+        job: &mut Job,
+        seat: &mut Seat<DB>,
+    ) -> Outcome {
+        if !seat.may_keep(self.progress.pool()) {
+            return self.commit(begun, held, std::slice::from_mut(job)).await;
+        }
+        match self.progress.commit_and_begin(begun.tx).await {
+            Ok(next) => {
+                seat.keep(next);
+                Outcome::Done
+            }
+            Err(error) => self.not_committed(error, held, std::slice::from_mut(job)),
+        }
+    }
+
+    fn not_committed(&self, error: sqlx::Error, held: Duration, hand: &mut [Job]) -> Outcome {
         // The next attempt's fence finds out which it was.
         let unknown = classify::<DB>(&error).leaves_commit_unknown();
         for job in hand {

@@ -21,6 +21,8 @@ pub(crate) struct Faulty<U> {
 impl<U: Unit> Unit for Faulty<U> {
     const COMMIT_DECIDES: bool = U::COMMIT_DECIDES;
 
+    type Seat = U::Seat;
+
     fn hand_size(&self) -> usize {
         self.unit.hand_size()
     }
@@ -33,8 +35,8 @@ impl<U: Unit> Unit for Faulty<U> {
         self.unit.look().await
     }
 
-    async fn attempt(&self, hand: &mut [Job]) -> Outcome {
-        let outcome = self.unit.attempt(hand).await;
+    async fn attempt(&self, hand: &mut [Job], seat: &mut U::Seat) -> Outcome {
+        let outcome = self.unit.attempt(hand, seat).await;
         let has_effect = matches!(outcome, Outcome::Done) && hand.iter().any(|job| !job.found_done);
         if !has_effect {
             return outcome;

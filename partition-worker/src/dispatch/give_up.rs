@@ -67,10 +67,10 @@ pub(super) fn cause_of(failure: &Failure) -> Cause {
 
 impl<U: Unit> Dispatch<U> {
     /// Tries once what is to be done about the records of `hand`. One that is not simply handled is alone in its hand.
-    pub(super) async fn attempt(&self, hand: &mut [Job]) -> Outcome {
+    pub(super) async fn attempt(&self, hand: &mut [Job], seat: &mut U::Seat) -> Outcome {
         let [job] = hand else {
-            let _pass = self.pass_beside_others().await;
-            return self.unit.attempt(hand).await;
+            let _pass = self.pass_beside_others(seat).await;
+            return self.unit.attempt(hand, seat).await;
         };
         loop {
             if matches!(job.course, Course::Handle)
@@ -78,11 +78,15 @@ impl<U: Unit> Dispatch<U> {
             {
                 job.course = Course::Follow { queue, topic };
             }
+            if !matches!(job.course, Course::Handle) || job.suspect.is_some() {
+                // There is more to do than to handle it, on other connections.
+                *seat = U::Seat::default();
+            }
             let outcome = match job.course {
-                Course::Handle if job.suspect.is_some() => self.try_suspect(job).await,
+                Course::Handle if job.suspect.is_some() => self.try_suspect(job, seat).await,
                 Course::Handle => {
-                    let _pass = self.pass_beside_others().await;
-                    self.unit.attempt(std::slice::from_mut(job)).await
+                    let _pass = self.pass_beside_others(seat).await;
+                    self.unit.attempt(std::slice::from_mut(job), seat).await
                 }
                 Course::GiveUp(_) | Course::Follow { .. } => self.give_up(job).await,
                 Course::Drain(_) => self.release_some(job).await,
@@ -99,8 +103,15 @@ impl<U: Unit> Dispatch<U> {
     }
 
     /// Lets a handler run that need not be alone. Without a database nothing is ever suspected, and there is nothing to pass.
-    pub(super) async fn pass_beside_others(&self) -> Option<RwLockReadGuard<'_, ()>> {
-        if U::COMMIT_DECIDES { None } else { Some(self.alone.read().await) }
+    pub(super) async fn pass_beside_others(&self, seat: &mut U::Seat) -> Option<RwLockReadGuard<'_, ()>> {
+        if U::COMMIT_DECIDES {
+            return None;
+        }
+        if let Ok(pass) = self.alone.try_read() {
+            return Some(pass);
+        }
+        *seat = U::Seat::default();
+        Some(self.alone.read().await)
     }
 
     /// What is done with a record that failed for good.

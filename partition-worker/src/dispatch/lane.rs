@@ -37,15 +37,16 @@ impl<U: Unit> Dispatch<U> {
 
     /// Does one piece of work after the other, for as long as there is some: a lane goes on without the polling thread.
     async fn work(self: Arc<Self>, mut hand: Vec<Job>) {
+        let mut seat = U::Seat::default();
         while !hand.is_empty() {
-            let (outcome, waited) = self.attempt_busily(&mut hand).await;
+            let (outcome, waited) = self.attempt_busily(&mut hand, &mut seat).await;
             self.settle(&mut hand, outcome, waited);
         }
     }
 
     /// An attempt counts as busy until it has to wait for the first time; answers whether it had to.
-    async fn attempt_busily(&self, hand: &mut [Job]) -> (Outcome, bool) {
-        let mut attempt = std::pin::pin!(self.measured(hand));
+    async fn attempt_busily(&self, hand: &mut [Job], seat: &mut U::Seat) -> (Outcome, bool) {
+        let mut attempt = std::pin::pin!(self.measured(hand, seat));
         let mut waited = false;
         let outcome = std::future::poll_fn(|context| {
             let polled = attempt.as_mut().poll(context);
@@ -61,10 +62,10 @@ impl<U: Unit> Dispatch<U> {
     }
 
     /// An attempt that is measured.
-    async fn measured(&self, hand: &mut [Job]) -> Outcome {
+    async fn measured(&self, hand: &mut [Job], seat: &mut U::Seat) -> Outcome {
         #[cfg(feature = "metrics")]
         let began = std::time::Instant::now();
-        let outcome = self.attempt(hand).await;
+        let outcome = self.attempt(hand, seat).await;
         #[cfg(feature = "metrics")]
         crate::metrics::record::attempt(outcome.word(), began.elapsed());
         outcome

@@ -32,6 +32,8 @@ impl<H> Processes<H> {
 impl<H: Process> Unit for Processes<H> {
     const COMMIT_DECIDES: bool = true;
 
+    type Seat = ();
+
     fn hand_size(&self) -> usize {
         1
     }
@@ -57,7 +59,7 @@ impl<H: Process> Unit for Processes<H> {
         self.origin.look().await
     }
 
-    async fn attempt(&self, hand: &mut [Job]) -> Outcome {
+    async fn attempt(&self, hand: &mut [Job], (): &mut ()) -> Outcome {
         for job in hand {
             let processing = async { self.handler.process(&job.record).await };
             match attempt::call(&job.tenure, from_ref(&job.record), self.handler_timeout, processing).await {

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::attempt::{self, Handled};
 use super::database::{Begun, Database};
 use super::memory::{Memory, Parted};
+use super::seat::Seat;
 use super::{Job, Outcome, Tenure, Unit};
 use crate::error::Error;
 use crate::handler::Handler;
@@ -27,6 +28,8 @@ pub(crate) struct Records<DB: WorkerSql, H> {
 impl<DB: WorkerSql, H: Handler<DB>> Unit for Records<DB, H> {
     const COMMIT_DECIDES: bool = false;
 
+    type Seat = Seat<DB>;
+
     fn hand_size(&self) -> usize {
         1
     }
@@ -39,9 +42,9 @@ impl<DB: WorkerSql, H: Handler<DB>> Unit for Records<DB, H> {
         self.database.origin.look().await
     }
 
-    async fn attempt(&self, hand: &mut [Job]) -> Outcome {
+    async fn attempt(&self, hand: &mut [Job], seat: &mut Seat<DB>) -> Outcome {
         for job in hand {
-            match self.try_one(job).await {
+            match self.try_one(job, seat).await {
                 Outcome::Done => {}
                 other => return other,
             }
@@ -76,15 +79,15 @@ impl<DB: WorkerSql, H: Handler<DB>> Unit for Records<DB, H> {
 }
 
 impl<DB: WorkerSql, H: Handler<DB>> Records<DB, H> {
-    async fn try_one(&self, job: &mut Job) -> Outcome {
+    async fn try_one(&self, job: &mut Job, seat: &mut Seat<DB>) -> Outcome {
         let tenure = Arc::clone(&job.tenure);
-        let begun = match self.database.let_in(&tenure, job).await {
+        let begun = match self.database.let_in(&tenure, job, seat.take()).await {
             Ok(Some(begun)) => begun,
             Ok(None) => return Outcome::Done,
             Err(outcome) => return outcome,
         };
         match self.handle(&tenure, begun, &job.record).await {
-            Ok((begun, held)) => self.database.commit(begun, held, std::slice::from_mut(job)).await,
+            Ok((begun, held)) => self.database.commit_and_keep(begun, held, job, seat).await,
             Err(outcome) => outcome,
         }
     }

@@ -185,7 +185,7 @@ impl<U: Unit> Dispatch<U> {
         if let Some(deaths) = suspect {
             return self.with_care(&tenure, &source, offset, deaths, handler).await;
         }
-        let _pass = self.pass_beside_others().await;
+        let _pass = self.pass_beside_others(&mut U::Seat::default()).await;
         handler.await
     }
 }

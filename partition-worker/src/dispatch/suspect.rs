@@ -47,10 +47,10 @@ impl Suspicion {
 }
 
 impl<U: Unit> Dispatch<U> {
-    pub(super) async fn try_suspect(&self, job: &mut Job) -> Outcome {
+    pub(super) async fn try_suspect(&self, job: &mut Job, seat: &mut U::Seat) -> Outcome {
         let (tenure, source, offset) = (Arc::clone(&job.tenure), job.record.source().clone(), job.record.offset());
         let deaths = job.suspect.unwrap_or(0);
-        self.with_care(&tenure, &source, offset, deaths, self.unit.attempt(std::slice::from_mut(job))).await
+        self.with_care(&tenure, &source, offset, deaths, self.unit.attempt(std::slice::from_mut(job), seat)).await
     }
 
     /// Runs the handler of a suspect: noted before and after, and alone in the process if a death is held against it.
@@ -63,7 +63,7 @@ impl<U: Unit> Dispatch<U> {
         handler: impl Future<Output = Outcome> + Send,
     ) -> Outcome {
         let Some(limit) = self.settings.poison_after() else {
-            let _pass = self.pass_beside_others().await;
+            let _pass = self.pass_beside_others(&mut U::Seat::default()).await;
             return handler.await;
         };
         // The first death was seen without its culprit.

@@ -23,6 +23,9 @@ pub(crate) trait Unit: Send + Sync + 'static {
     /// Whether what is committed to Kafka decides where the next owner starts, and is no mere hint.
     const COMMIT_DECIDES: bool;
 
+    /// What a task keeps from one attempt to the next. To let go of it, drop it.
+    type Seat: Default + Send;
+
     /// How many records the handler takes at once, at most.
     fn hand_size(&self) -> usize;
 
@@ -35,7 +38,7 @@ pub(crate) trait Unit: Send + Sync + 'static {
 
     /// Lets the application's handler try once: at records of one partition, in the order of their offsets, and of a
     /// lane those that come next. It marks those that it found finished before.
-    fn attempt(&self, hand: &mut [Job]) -> impl Future<Output = Outcome> + Send;
+    fn attempt(&self, hand: &mut [Job], seat: &mut Self::Seat) -> impl Future<Output = Outcome> + Send;
 
     /// Finishes a record without its handler, which has failed for good. What is to be done with the record instead is done
     /// before, or in the same transaction.

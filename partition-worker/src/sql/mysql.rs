@@ -11,6 +11,7 @@ use crate::own_transaction::OwnTransaction;
 
 const BEGIN: &str = include_str!("../../sql/mysql/begin.sql");
 const COMMIT: &str = include_str!("../../sql/mysql/commit.sql");
+const COMMIT_AND_BEGIN: &str = include_str!("../../sql/mysql/commit_and_begin.sql");
 const ROLL_BACK: &str = include_str!("../../sql/mysql/roll_back.sql");
 const GATE_RAISE: &str = include_str!("../../sql/mysql/seal_gate_raise.sql");
 const GATE_FIRST: &str = include_str!("../../sql/mysql/seal_gate_first.sql");
@@ -59,6 +60,13 @@ impl WorkerSql for MySql {
     /// then put back by [`abandon`](Self::abandon).
     async fn commit(tx: &mut Option<Transaction<'static, Self>>) -> Result<(), sqlx::Error> {
         end(COMMIT, tx).await
+    }
+
+    async fn commit_and_begin(tx: &mut Option<Transaction<'static, Self>>) -> Result<(), sqlx::Error> {
+        match tx {
+            Some(tx) => sqlx::raw_sql(COMMIT_AND_BEGIN).execute(&mut **tx).await.map(drop),
+            None => Ok(()),
+        }
     }
 
     async fn roll_back(tx: &mut Option<Transaction<'static, Self>>) -> Result<(), sqlx::Error> {

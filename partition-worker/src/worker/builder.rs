@@ -58,8 +58,8 @@ impl<M: Mode> Builder<M> {
         Self { effect: Some(effect), ..self }
     }
 
-    /// How many handlers run at a time, in all partitions together. Each takes a connection, and folds and seals take
-    /// two more. Default: 16, or two fewer than the pool has connections; 1 on SQLite, which has one writer at a time; 4 at the
+    /// How many handlers run at a time, in all partitions together. Each takes a connection, which stays with the next records
+    /// of the same task for a while if the pool has another to spare; folds and seals take two more. Default: 16, or two fewer than the pool has connections; 1 on SQLite, which has one writer at a time; 4 at the
     /// most for batches, which grow while the ones before are being committed.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.settings.concurrency = Some(handlers);

@@ -40,6 +40,9 @@ pub(crate) async fn a_handlers_transaction_leaves_its_connection_as_it_was(datab
     };
     progress.commit(entered(10).await).await.expect("a commit");
     assert_eq!(bound(&progress).await, 77, "committed");
+    let next = progress.commit_and_begin(entered(20).await).await.expect("a commit").expect("the next transaction");
+    drop(next);
+    assert_eq!(bound(&progress).await, 77, "begun and not needed");
     entered(11).await.roll_back().await.expect("a rollback");
     assert_eq!(bound(&progress).await, 77, "rolled back");
     drop(entered(11).await);
@@ -48,6 +51,13 @@ pub(crate) async fn a_handlers_transaction_leaves_its_connection_as_it_was(datab
     sqlx::query("ROLLBACK").execute(&mut **ended).await.expect("a rollback behind sqlx's back");
     assert!(progress.commit(ended).await.is_err(), "there is nothing to commit");
     assert_eq!(bound(&progress).await, 77, "failed");
+    let mut ended = entered(11).await;
+    sqlx::query("ROLLBACK").execute(&mut **ended).await.expect("a rollback behind sqlx's back");
+    assert!(progress.commit_and_begin(ended).await.is_err(), "there is nothing to commit");
+    assert_eq!(bound(&progress).await, 77, "failed, and nothing begun");
+    let next = progress.commit_and_begin(entered(21).await).await.expect("a commit").expect("the next transaction");
+    drop(tokio::time::timeout(Duration::ZERO, progress.commit_and_begin(next)).await);
+    assert_eq!(bound(&progress).await, 77, "committed half-way");
     let beginning = tokio::time::timeout(Duration::ZERO, progress.begin()).await;
     drop(beginning);
     assert_eq!(bound(&progress).await, 77, "given up half-way");

@@ -2,15 +2,18 @@
 //! deadlock on MariaDB. (On SQLite such a transaction goes on.)
 
 use leastlock_core::{Engine, Statement};
-use leastlock_partition_worker::OwnTransaction;
 use leastlock_partition_worker::progress::Entry;
+use leastlock_partition_worker::{OwnTransaction, Progress};
 use leastlock_testkit::TestDatabase;
 use sqlx::Transaction;
 
 use crate::bench::{Tested, effect, entry, owner, partition, prepared, sealed};
 
 /// Whether the commit is told to have succeeded although nothing is there.
-async fn is_lost<DB: Tested>(database: TestDatabase<DB>, double: bool) -> bool {
+async fn is_lost<DB: Tested>(
+    database: TestDatabase<DB>,
+    commit: impl AsyncFnOnce(&Progress<DB>, OwnTransaction<DB>) -> bool,
+) -> bool {
     let database = prepared(database).await;
     database.execute("CREATE TABLE taken (id BIGINT PRIMARY KEY, times BIGINT)").await;
     database.execute("INSERT INTO taken (id, times) VALUES (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0)").await;
@@ -20,7 +23,7 @@ async fn is_lost<DB: Tested>(database: TestDatabase<DB>, double: bool) -> bool {
     assert_eq!(progress.enter(&mut own, &partition(), epoch, 10).await.expect("an answer"), Entry::Entered);
     effect::<DB>(&mut own, 10, "ignores").await;
     fails(&database, &mut own).await;
-    let committed = if double { plain_commit(own).await } else { progress.commit(own).await.is_ok() };
+    let committed = commit(&progress, own).await;
     assert_eq!(database.int("SELECT count(*) FROM effect").await, 0);
     assert_eq!(entry(&progress, epoch, 10).await, Entry::Entered, "the record is open");
     committed
@@ -55,15 +58,19 @@ async fn deadlocks<DB: Tested>(database: &TestDatabase<DB>, tx: &mut Transaction
 }
 
 /// Commits what the handler holds as sqlx does it.
-async fn plain_commit<DB: Tested>(mut own: OwnTransaction<DB>) -> bool {
+async fn plain_commit<DB: Tested>(_: &Progress<DB>, mut own: OwnTransaction<DB>) -> bool {
     let commit = Statement::new("COMMIT").into_query::<DB>().expect("a query");
     DB::run_query(&mut own, commit).await.is_ok()
 }
 
 pub(crate) async fn an_ignored_error_loses_no_record<DB: Tested>(database: TestDatabase<DB>) {
-    assert!(!is_lost(database, false).await);
+    assert!(!is_lost(database, async |progress, own| progress.commit(own).await.is_ok()).await);
+}
+
+pub(crate) async fn an_ignored_error_loses_no_record_where_the_next_begins<DB: Tested>(database: TestDatabase<DB>) {
+    assert!(!is_lost(database, async |progress, own| progress.commit_and_begin(own).await.is_ok()).await);
 }
 
 pub(crate) async fn double_a_plain_commit_loses_the_record<DB: Tested>(database: TestDatabase<DB>) {
-    assert!(is_lost(database, true).await);
+    assert!(is_lost(database, plain_commit).await);
 }
