@@ -221,9 +221,7 @@ impl<M: Mode> Worker<M> {
         dispatch.drain();
         probe.reached(Stage::Draining);
         let _ = orders.send(Order::Drain);
-        // Of a stalled handler it is known by now that it does not end, and the others have had the revocation's drain.
-        let patience =
-            if matches!(early, Some(Ok(Err(Error::Stalled { .. })))) { Duration::ZERO } else { drain_timeout };
+        let patience = if is_over::<U>(early.as_ref()) { Duration::ZERO } else { drain_timeout };
         let drained = timeout(patience, dispatch.idle()).await.is_ok();
         dispatch.note_undrained();
         dispatch.cancel();
@@ -252,6 +250,12 @@ impl<M: Mode> Worker<M> {
 }
 
 type Ended = Result<Result<(), Error>, oneshot::error::RecvError>;
+
+/// Whether handlers are not waited for, since the group has been left. Of a stalled handler it is known by then that it does not end, and
+/// the others have had the revocation's drain. And without a database they would run beside the next owner's.
+fn is_over<U: Unit>(early: Option<&Ended>) -> bool {
+    early.is_some_and(|end| U::COMMIT_DECIDES || matches!(end, Ok(Err(Error::Stalled { .. }))))
+}
 
 fn note_end<U: Unit>(dispatch: &Dispatch<U>, end: Option<Ended>) {
     match end {

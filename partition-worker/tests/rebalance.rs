@@ -59,6 +59,7 @@ mod mock {
         stalls::p11_a_stalled_worker_leaves_the_group_if_it_is_to,
         closing::p15_a_shutdown_reports_each_partition,
         closing::p18_a_worker_closes_at_once_with_nothing_to_do_and_while_joining,
+        members::a_worker_that_fails_ends_its_handlers_before_the_next_owner_starts_any,
     );
 
     crate::on!(mock, [Eager]:

@@ -99,6 +99,9 @@ impl Poller {
 
     pub(super) fn run(mut self) -> Result<(), Error> {
         let ended = self.serve();
+        if let Err(error) = &ended {
+            self.give_up(matches!(error, Error::FencedInstance { .. }));
+        }
         self.close();
         ended
     }
