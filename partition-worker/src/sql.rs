@@ -44,7 +44,7 @@ pub const MIGRATIONS: Migrations = Migrations {
 pub trait WorkerSql: ParkedSql + PoisonSql {
     /// Time-out in ms alone → the backend's id. `None`: the engine bounds its one lock by the connection's own time-out.
     const SEAL_BOUND: Option<&'static str>;
-    /// → offsets.
+    /// From which offset on, how many at most → offsets.
     const SEAL_FINISHED: &'static str;
     /// The backend's id alone → id, state and age in ms of those that it waits for. `None`: the engine cannot tell.
     const SEAL_BLOCKERS: Option<&'static str>;
@@ -66,7 +66,7 @@ pub trait WorkerSql: ParkedSql + PoisonSql {
     const FOLD_BOUND: Option<&'static str>;
     /// epoch, `next_offset`, lock time-out in ms.
     const FOLD_RAISE: &'static str;
-    /// `next_offset`.
+    /// `next_offset`, how many at most.
     const FOLD_FORGET: &'static str;
     /// epoch, topic id → one row changed if none was known.
     const TOPIC_NAME: &'static str;

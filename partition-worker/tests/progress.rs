@@ -22,6 +22,8 @@ leastlock_testkit::mount!(suite:
     only_the_owner_folds,
     the_first_owner_fixes_the_start_and_nobody_else,
     nobody_waits_at_the_fence_for_a_start_to_be_fixed,
+    many_finished_offsets_do_not_take_the_seal_beyond_its_time,
+    a_fold_forgets_many_offsets_piece_by_piece,
 );
 
 #[path = "progress/batch.rs"]

@@ -21,7 +21,6 @@ use crate::partition::{Epoch, TopicPartition};
 use crate::poison::Suspects;
 use crate::polling::Start;
 use crate::progress::{Entry, Progress, Seal, Sealed, answered};
-use crate::runs::Runs;
 use crate::sql::WorkerSql;
 
 /// The database as a worker uses it.
@@ -80,7 +79,6 @@ impl<DB: WorkerSql> Database<DB> {
         if !self.recognises(partition, epoch, topic_id).await? {
             return Ok(None);
         }
-        let finished: Runs = finished.into_iter().collect();
         if let Some(offset) = next_offset {
             self.origin.reaches(partition, offset).await?;
             tracing::debug!(%partition, %epoch, offset, runs = finished.runs(), "sealed");
@@ -320,6 +318,12 @@ impl<DB: WorkerSql> Memory for Database<DB> {
         let alive = self.suspects.alive(partition, epoch, offset);
         if let Err(error) = answered(self.progress.timeouts().request, alive).await {
             tracing::warn!(%partition, offset, %error, "it could not be noted that the process has survived a record");
+        }
+    }
+
+    async fn forget_folded(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64) {
+        if let Err(error) = self.progress.forget_folded(partition, epoch, watermark).await {
+            tracing::warn!(%partition, %error, "finished offsets could not be forgotten; the next fold does it");
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::memory::Memory;
 use super::{Dispatch, Owned, Tenure, Unit};
 use crate::partition::TopicPartition;
 use crate::progress::Fold;
@@ -15,6 +16,8 @@ const PATIENCE_MAX: Duration = Duration::from_secs(5);
 /// What of a partition is finished and not yet folded.
 pub(super) struct Progressed {
     folded: i64,
+    /// How many finished records of this ownership lie below it.
+    folded_records: u64,
     finished: usize,
     running: bool,
     in_vain: u32,
@@ -25,12 +28,14 @@ struct Task {
     partition: TopicPartition,
     tenure: Arc<Tenure>,
     watermark: i64,
+    /// How many finished records of this ownership lie below the watermark.
+    records: u64,
     patience: Duration,
 }
 
 impl Progressed {
     pub(super) const fn new(next_offset: i64) -> Self {
-        Self { folded: next_offset, finished: 0, running: false, in_vain: 0 }
+        Self { folded: next_offset, folded_records: 0, finished: 0, running: false, in_vain: 0 }
     }
 
     pub(super) const fn finished(&mut self) {
@@ -73,6 +78,9 @@ impl<U: Unit> Dispatch<U> {
 
     async fn fold(self: Arc<Self>, task: Task) {
         let folded = self.folded(&task).await;
+        if matches!(folded, Ok(Fold::Folded { .. })) {
+            self.unit.memory().forget_folded(&task.partition, task.tenure.epoch, task.watermark).await;
+        }
         self.note_fold(&task, folded);
         self.changed.notify_waiters();
     }
@@ -95,13 +103,24 @@ impl<U: Unit> Dispatch<U> {
         match folded {
             Ok(Fold::Folded { .. } | Fold::Unchanged) => {
                 owned.fold.folded = task.watermark;
+                owned.fold.folded_records = task.records;
                 owned.fold.in_vain = 0;
+                let rows = owned.rows();
+                state.flow.finished_rows(partition, rows);
             }
             Ok(Fold::InTheWay) => owned.fold.in_vain = owned.fold.in_vain.saturating_add(1),
             Err(error) => {
                 tracing::warn!(%partition, %error, "finished offsets could not be folded; trying again later");
             }
         }
+    }
+}
+
+impl Owned {
+    /// How many rows the database has for records that were finished in this ownership. Those of the owner before are not among them
+    /// until they have been delivered: they become no more, and a partition that is paused for them would never go on.
+    pub(super) fn rows(&self) -> usize {
+        usize::try_from(self.tracker.finished() - self.fold.folded_records).unwrap_or(usize::MAX)
     }
 }
 
@@ -117,6 +136,7 @@ impl Task {
             partition: partition.clone(),
             tenure: Arc::clone(&owned.tenure),
             watermark,
+            records: owned.tracker.finished() - owned.tracker.finished_ahead().count(),
             patience: owned.fold.patience(),
         })
     }

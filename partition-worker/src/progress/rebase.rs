@@ -1,5 +1,6 @@
 //! Where a group goes on, set by an operator.
 
+use super::fold::PIECE;
 use super::{Progress, Seal};
 use crate::error::Error;
 use crate::partition::{Epoch, TopicId, TopicPartition};
@@ -88,7 +89,14 @@ impl<DB: WorkerSql> Progress<DB> {
             tx.roll_back().await?;
             return Ok(None);
         }
-        let forgotten = self.about(DB::FOLD_FORGET, partition).bind(i64::MAX).execute::<DB>(&mut tx).await?;
+        let mut forgotten = 0;
+        loop {
+            let piece = self.forget_below(&mut tx, partition, i64::MAX).await?;
+            forgotten += piece;
+            if piece < PIECE {
+                break;
+            }
+        }
         let topic_id = rebased.topic_id.map(|topic_id| topic_id.to_string());
         let audit = self.about(DB::AUDIT, partition).bind("rebase").bind(actor).bind(reason);
         audit.bind(rebased.from).bind(to).bind(topic_id.as_deref()).execute::<DB>(&mut tx).await?;

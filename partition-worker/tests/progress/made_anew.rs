@@ -46,7 +46,7 @@ async fn another_topic<DB: Tested>(database: TestDatabase<DB>) -> (TestDatabase<
 async fn skipped<DB: Tested>(progress: &Progress<DB>) -> Vec<i64> {
     let sealed = seal(progress).await;
     let next = sealed.next_offset.expect("it is fixed");
-    (0..=12).filter(|offset| *offset < next || sealed.finished.contains(offset)).collect()
+    (0..=12).filter(|offset| *offset < next || sealed.finished.contains(*offset)).collect()
 }
 
 pub(crate) async fn p19_after_a_rebase_no_record_of_the_new_topic_is_skipped<DB: Tested>(database: TestDatabase<DB>) {
