@@ -51,6 +51,9 @@ mod anew {
 
     leastlock_testkit::mount!(suite:
         p19_after_a_rebase_no_record_of_the_new_topic_is_skipped,
+        p19_after_a_rebase_nothing_is_parked_that_will_be_handled,
+        p19_after_a_rebase_no_death_is_held_against_a_new_record,
+        p19_double_a_rebase_that_keeps_what_is_parked_meets_it_again,
         p19_double_a_rebase_that_forgets_nothing_skips_records,
         p19_double_without_an_id_the_new_records_are_taken_for_done,
         a_rebase_says_who_and_why,
