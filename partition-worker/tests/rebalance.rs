@@ -13,6 +13,8 @@ mod closing;
 mod doubles;
 #[path = "rebalance/group.rs"]
 mod group;
+#[path = "rebalance/held_answers.rs"]
+mod held_answers;
 #[path = "rebalance/kick.rs"]
 mod kick;
 #[path = "rebalance/members.rs"]
@@ -71,6 +73,13 @@ mod mock {
         doubles::p11_double_a_consumer_that_handles_where_it_polls_is_thrown_out,
         doubles::p14_double_a_consumer_that_ends_with_a_failed_commit_ends,
     );
+}
+
+mod held {
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn polling_goes_on_while_no_commit_is_answered() {
+        crate::held_answers::polling_goes_on_while_no_commit_is_answered().await;
+    }
 }
 
 mod kafka {

@@ -87,7 +87,7 @@ impl Poller {
                 }
                 Call::Commit(partitions) => {
                     let commits = self.control.take_away(&partitions, false);
-                    self.commit(commits, self.last_commit());
+                    self.commit_last(commits);
                 }
                 Call::Assign { active, fenced } => self.assign(active, &fenced)?,
                 Call::Unassign { partitions, never_assigned } => self.unassign(&partitions, &never_assigned)?,
@@ -165,11 +165,12 @@ impl Poller {
         if self.setup.revoke_timeout.is_none() {
             return;
         }
+        self.draining = true;
         let owned: Vec<_> = self.assignment.phases().filter(|(_, phase)| phase.is_assigned()).collect();
         let owned: Vec<_> = owned.into_iter().map(|(partition, _)| partition.clone()).collect();
         let commits = self.control.take_away(&owned, lost);
         if !lost {
-            self.commit(commits, self.last_commit());
+            self.commit_last(commits);
         }
         // One that blocks its thread cannot be ended, and is left behind.
         let began = Instant::now();
@@ -183,7 +184,8 @@ impl Poller {
         self.draining = true;
         // Whatever was said before; the consumer's drop waits for it.
         self.control.commit_again();
-        self.commit(self.control.commits(), self.last_commit());
+        let commits = self.control.commits();
+        self.commit_last(commits);
         // A revocation that is open has had its time: the worker has waited for what runs.
         let answered = self.assignment.drained();
         if let Err(error) = self.carry_out(answered).and_then(|()| self.answer_rebalances()) {
