@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use crate::assignment::Batch;
+use crate::assignment::Grant;
 use crate::dead_letter::DeadLetters;
 use crate::error::Error;
 use crate::flow::{Change, Flow};
@@ -55,7 +55,7 @@ use self::give_up::GivenUp;
 pub(crate) use self::processes::Processes;
 pub(crate) use self::records::Records;
 use self::release::Draining;
-pub(crate) use self::start::Origin;
+pub(crate) use self::start::GroupStart;
 use self::suspect::Suspicion;
 pub(crate) use self::unit::Unit;
 use self::unit::{Disturbance, Outcome};
@@ -283,7 +283,7 @@ impl<U: Unit> Dispatch<U> {
 }
 
 impl<U: Unit> Control for Dispatch<U> {
-    fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>) {
+    fn seal(&self, grant: Grant, partitions: Vec<TopicPartition>) {
         let Some(this) = self.this.upgrade() else { return };
         let mut state = self.state();
         let partitions = partitions.into_iter().map(|partition| {
@@ -295,7 +295,7 @@ impl<U: Unit> Control for Dispatch<U> {
         });
         let partitions: Vec<_> = partitions.collect();
         drop(state);
-        self.runtime.spawn(this.seal_all(batch, partitions));
+        self.runtime.spawn(this.seal_all(grant, partitions));
     }
 
     fn activate(&self, partition: &TopicPartition, start: Start) {

@@ -106,7 +106,7 @@ pub trait WorkerSql: ParkedSql + PoisonSql {
     /// Claims the next epoch at the gate of this partition; answers it.
     fn claim_gate(
         connection: &mut Self::Connection,
-        of: Place<'_>,
+        of: GroupPartition<'_>,
         owner: &str,
     ) -> impl Future<Output = Result<i64, sqlx::Error>> + Send;
 
@@ -114,7 +114,7 @@ pub trait WorkerSql: ParkedSql + PoisonSql {
     /// moved on.
     fn raise_guard(
         connection: &mut Self::Connection,
-        of: Place<'_>,
+        of: GroupPartition<'_>,
         epoch: i64,
         owner: &str,
     ) -> impl Future<Output = Result<Option<Found>, sqlx::Error>> + Send;
@@ -122,7 +122,7 @@ pub trait WorkerSql: ParkedSql + PoisonSql {
 
 /// The partition that a statement is about.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct GroupPartition<'a> {
     /// The consumer group.
     pub group: &'a str,
     /// The topic.
@@ -131,7 +131,7 @@ pub struct Place<'a> {
     pub partition: i64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> GroupPartition<'a> {
     /// `sql` with the first three parameters of every statement.
     pub fn bind_to(self, sql: &'static str) -> Statement<'a> {
         self.bind_next(Statement::new(sql))
@@ -162,13 +162,17 @@ impl Found {
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 macro_rules! seal_methods {
     ($gate:literal, $guard:literal) => {
-        async fn claim_gate(connection: &mut Self::Connection, of: Place<'_>, owner: &str) -> Result<i64, sqlx::Error> {
+        async fn claim_gate(
+            connection: &mut Self::Connection,
+            of: GroupPartition<'_>,
+            owner: &str,
+        ) -> Result<i64, sqlx::Error> {
             of.bind_to(include_str!($gate)).bind(owner).fetch_one::<Self>(connection).await?.int(0)
         }
 
         async fn raise_guard(
             connection: &mut Self::Connection,
-            of: Place<'_>,
+            of: GroupPartition<'_>,
             epoch: i64,
             owner: &str,
         ) -> Result<Option<Found>, sqlx::Error> {

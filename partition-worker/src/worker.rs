@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::dead_letter::DeadLetters;
-use crate::dispatch::{Batches, Database, Dispatch, Origin, Processes, Records, Unit};
+use crate::dispatch::{Batches, Database, Dispatch, GroupStart, Processes, Records, Unit};
 use crate::effect::{AtLeastOnce, InDatabase, Mode};
 use crate::error::Error;
 use crate::handler::{BatchHandler, Handler, Process};
@@ -146,12 +146,12 @@ impl Worker<AtLeastOnce> {
 }
 
 impl<M: Mode> Worker<M> {
-    fn origin(&self) -> Origin {
+    fn origin(&self) -> GroupStart {
         #[cfg(feature = "testing")]
         if let Some(member) = &self.scripted {
-            return Origin::scripted(self.kafka.clone(), self.reset, Arc::clone(member));
+            return GroupStart::scripted(self.kafka.clone(), self.reset, Arc::clone(member));
         }
-        Origin::new(self.kafka.clone(), self.reset)
+        GroupStart::new(self.kafka.clone(), self.reset)
     }
 
     async fn consume<U: Unit>(

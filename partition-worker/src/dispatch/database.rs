@@ -11,7 +11,7 @@ use leastlock_core::{Backoff, ErrorClass, classify};
 
 use super::failed::{MAX_PARKED, NotStarted};
 use super::memory::{Memory, Parted};
-use super::{Course, Disturbance, Failures, GivenUp, Job, Origin, Outcome, Tenure};
+use super::{Course, Disturbance, Failures, GivenUp, GroupStart, Job, Outcome, Tenure};
 use crate::error::Error;
 use crate::handler::Failure;
 use crate::on_failure::{Cause, OnFailure};
@@ -26,7 +26,7 @@ use crate::sql::WorkerSql;
 /// The database as a worker uses it.
 pub(crate) struct Database<DB: WorkerSql> {
     pub(crate) progress: Progress<DB>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: GroupStart,
     pub(crate) backoff: Backoff,
     pub(crate) handler_timeout: Duration,
     pub(crate) parking: Parking<DB>,

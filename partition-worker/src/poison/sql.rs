@@ -11,7 +11,8 @@ macro_rules! statements {
         const TENURE_BEGIN: &'static str = include_str!(concat!("../../sql/", $engine, "/tenure_begin.sql"));
         const TENURE_END: &'static str = include_str!(concat!("../../sql/", $engine, "/tenure_end.sql"));
         const TENURE_FORGET: &'static str = include_str!(concat!("../../sql/", $engine, "/tenure_forget.sql"));
-        const SUSPECT_FORGET_ALL: &'static str = include_str!(concat!("../../sql/", $engine, "/suspect_forget_all.sql"));
+        const SUSPECT_FORGET_ALL: &'static str =
+            include_str!(concat!("../../sql/", $engine, "/suspect_forget_all.sql"));
         const SUSPECT_DIED: &'static str = include_str!(concat!("../../sql/", $engine, "/suspect_died.sql"));
         const SUSPECT_LIVED: &'static str = include_str!(concat!("../../sql/", $engine, "/suspect_lived.sql"));
         const SUSPECT_FORGET: &'static str = include_str!(concat!("../../sql/", $engine, "/suspect_forget.sql"));

@@ -122,7 +122,9 @@ impl Poller {
                 (Ok(()), Some(size)) => self.commits.metadata_taken = size,
                 (Err(error), Some(size)) if is_too_large(&error) => {
                     let room = self.refused(size);
-                    commits.iter_mut().for_each(|(_, commit)| commit.cut(room));
+                    for (_, commit) in &mut commits {
+                        commit.cut(room);
+                    }
                 }
                 (Err(error), size) => {
                     tracing::warn!(%error, "offsets were not committed before their partitions were given up");

@@ -102,7 +102,8 @@ impl Context {
 }
 
 fn told(commits: &[(TopicPartition, Commit)]) -> Vec<(TopicPartition, i64, usize)> {
-    let told = |(partition, commit): &(TopicPartition, Commit)| (partition.clone(), commit.offset, commit.metadata.len());
+    let told =
+        |(partition, commit): &(TopicPartition, Commit)| (partition.clone(), commit.offset, commit.metadata.len());
     let mut told: Vec<_> = commits.iter().map(told).collect();
     told.sort();
     told

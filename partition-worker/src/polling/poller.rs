@@ -171,8 +171,8 @@ impl Poller {
 
     fn obey(&mut self, order: Order) -> Result<(), Error> {
         match order {
-            Order::Sealed { batch, partition, start } => {
-                let calls = self.assignment.sealed(batch, &partition, start);
+            Order::Sealed { grant, partition, start } => {
+                let calls = self.assignment.sealed(grant, &partition, start);
                 self.carry_out(calls)?;
             }
             Order::Fenced(partition) => {

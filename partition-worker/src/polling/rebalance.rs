@@ -77,7 +77,7 @@ impl Poller {
         for call in calls {
             match call {
                 Call::Seal { .. } if self.draining => {}
-                Call::Seal { batch, partitions } => self.control.seal(batch, partitions),
+                Call::Seal { grant, partitions } => self.control.seal(grant, partitions),
                 Call::StopSealing(partitions) | Call::Cancel(partitions) => {
                     drop(self.control.take_away(&partitions, true));
                 }

@@ -40,9 +40,7 @@ impl<DB: WorkerSql> Progress<DB> {
     /// As for an error.
     pub async fn fold(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64) -> Result<Fold, sqlx::Error> {
         match self.raise_next_offset(partition, epoch, watermark).await? {
-            Fold::Folded { .. } => {
-                Ok(Fold::Folded { rows: self.forget_folded(partition, epoch, watermark).await? })
-            }
+            Fold::Folded { .. } => Ok(Fold::Folded { rows: self.forget_folded(partition, epoch, watermark).await? }),
             other => Ok(other),
         }
     }
@@ -96,12 +94,7 @@ impl<DB: WorkerSql> Progress<DB> {
         Ok(Fold::Folded { rows: 0 })
     }
 
-    async fn forget_some(
-        &self,
-        partition: &TopicPartition,
-        epoch: Epoch,
-        watermark: i64,
-    ) -> Result<u64, sqlx::Error> {
+    async fn forget_some(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64) -> Result<u64, sqlx::Error> {
         let mut tx = DB::begin_step(&self.pool).await?;
         // Another owner may go on further below, after a rebase, and what lies below the watermark is then its own.
         if !self.hold(&mut tx, partition, epoch).await? {

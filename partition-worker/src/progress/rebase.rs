@@ -31,8 +31,8 @@ impl<DB: WorkerSql> Progress<DB> {
     ///
     /// What is known of the partition is forgotten: records from `to` on are handled, whether or not the group has handled or
     /// [parked](crate::parked) them before, and whatever died of them; those below are not. What is parked below `to` stays parked, and with
-    /// it its key; it is [released or discarded](crate::Parked) as ever. Copies in the parking topic are not touched. `actor` (1 to 255 bytes) and `reason` (1 to 4,000) go into
-    /// `leastlock_partition_audit`, in the same transaction.
+    /// it its key; it is [released or discarded](crate::Parked) as ever. Copies in the parking topic are not touched. `actor` (1 to 255
+    /// bytes) and `reason` (1 to 4,000) go into `leastlock_partition_audit`, in the same transaction.
     ///
     /// It [seals](Self::seal) the partition, so it waits for handlers that are open, and a worker that runs is fenced and joins its
     /// group anew.
@@ -68,8 +68,13 @@ impl<DB: WorkerSql> Progress<DB> {
         loop {
             // Fenced: somebody has sealed meanwhile, who is fenced by the next seal.
             let Seal::Sealed(sealed) = self.seal(partition).await? else { continue };
-            let rebased =
-                Rebased { epoch: sealed.epoch, from: sealed.next_offset, topic_id: sealed.topic_id, forgotten: 0, parked: 0 };
+            let rebased = Rebased {
+                epoch: sealed.epoch,
+                from: sealed.next_offset,
+                topic_id: sealed.topic_id,
+                forgotten: 0,
+                parked: 0,
+            };
             if let Some(rebased) = self.answered(self.set(partition, rebased, to, actor, reason)).await? {
                 tracing::info!(%partition, to, from = rebased.from, "where a group goes on was set anew");
                 return Ok(rebased);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use leastlock_core::{Engine, Statement};
-use leastlock_partition_worker::{Epoch, Timeouts};
 use leastlock_partition_worker::progress::{Entry, Fold, Guard, Seal};
 use leastlock_partition_worker::runs::Runs;
+use leastlock_partition_worker::{Epoch, Timeouts};
 use leastlock_testkit::TestDatabase;
 use leastlock_testkit::database::sql;
 use tokio::sync::oneshot;
@@ -221,9 +221,7 @@ async fn finish_many<DB: Tested>(database: &TestDatabase<DB>, doublings: u32) ->
 }
 
 /// More than a worker leaves behind that keeps its limits, and less time for a statement than it would take to read all of it.
-pub(crate) async fn many_finished_offsets_do_not_take_the_seal_beyond_its_time<DB: Tested>(
-    database: TestDatabase<DB>,
-) {
+pub(crate) async fn many_finished_offsets_do_not_take_the_seal_beyond_its_time<DB: Tested>(database: TestDatabase<DB>) {
     let database = prepared(database).await;
     let first = owner(&database, "first");
     let epoch = sealed(&first, 10).await.epoch;

@@ -35,10 +35,7 @@ pub(crate) async fn polling_goes_on_while_no_commit_is_answered() {
         Box::pin(async { result })
     };
     let worker = Worker::builder(kafka).topic(TOPIC).effect(Effect::at_least_once());
-    let worker = watched(
-        worker.max_attempts(u32::MAX).commit_every(Duration::from_millis(50)),
-        log.first(stuck),
-    );
+    let worker = watched(worker.max_attempts(u32::MAX).commit_every(Duration::from_millis(50)), log.first(stuck));
     worker.until("its share", |health| health.partitions.len() == 1 && health.is_ready()).await;
     for round in 1..=40_usize {
         if round == 10 {
