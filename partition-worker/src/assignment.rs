@@ -53,9 +53,9 @@ impl Phase {
     }
 }
 
-/// The number of an assignment event.
+/// The number of a grant: of the partitions that Kafka gave at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Batch(u64);
+pub struct Grant(u64);
 
 /// Something to do. `S` is what is known of a partition once it is sealed.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ pub struct Batch(u64);
 pub enum Call<S> {
     /// Seal these, and report each by [`Assignment::sealed`].
     Seal {
-        /// The event, to be named in the reports.
-        batch: Batch,
+        /// Their number, to be named in the reports.
+        grant: Grant,
         /// All that the event is waiting for.
         partitions: Vec<TopicPartition>,
     },
@@ -104,12 +104,12 @@ pub struct Assignment<S> {
     phases: BTreeMap<TopicPartition, Phase>,
     pending: Option<Pending<S>>,
     revocation: Option<Revocation>,
-    batches: u64,
+    grants: u64,
 }
 
 #[derive(Debug)]
 struct Pending<S> {
-    batch: Batch,
+    grant: Grant,
     waiting: BTreeSet<TopicPartition>,
     answers: BTreeMap<TopicPartition, Option<S>>,
 }
@@ -125,13 +125,13 @@ impl<S> Assignment<S> {
     /// No partitions.
     #[must_use]
     pub const fn new() -> Self {
-        Self { phases: BTreeMap::new(), pending: None, revocation: None, batches: 0 }
+        Self { phases: BTreeMap::new(), pending: None, revocation: None, grants: 0 }
     }
 
     /// Kafka gave these partitions. Without any, the event is answered at once.
     pub fn assigned(&mut self, partitions: &[TopicPartition]) -> Vec<Call<S>> {
-        self.batches += 1;
-        let batch = Batch(self.batches);
+        self.grants += 1;
+        let grant = Grant(self.grants);
         let mut waiting: BTreeSet<_> = partitions.iter().cloned().collect();
         // An event that was never answered is answered together with this one.
         if let Some(earlier) = self.pending.take() {
@@ -142,16 +142,16 @@ impl<S> Assignment<S> {
             self.phases.insert(partition.clone(), Phase::Sealing);
         }
         let to_seal: Vec<_> = waiting.iter().cloned().collect();
-        self.pending = Some(Pending { batch, waiting, answers: BTreeMap::new() });
+        self.pending = Some(Pending { grant, waiting, answers: BTreeMap::new() });
         if to_seal.is_empty() {
             return self.complete().into_iter().collect();
         }
-        vec![Call::Seal { batch, partitions: to_seal }]
+        vec![Call::Seal { grant, partitions: to_seal }]
     }
 
     /// A partition is sealed, or, with `None`, another owner was faster. An answer to an earlier event changes nothing.
-    pub fn sealed(&mut self, batch: Batch, partition: &TopicPartition, answer: Option<S>) -> Vec<Call<S>> {
-        let Some(pending) = self.pending.as_mut().filter(|pending| pending.batch == batch) else {
+    pub fn sealed(&mut self, grant: Grant, partition: &TopicPartition, answer: Option<S>) -> Vec<Call<S>> {
+        let Some(pending) = self.pending.as_mut().filter(|pending| pending.grant == grant) else {
             return Vec::new();
         };
         if pending.waiting.remove(partition) {

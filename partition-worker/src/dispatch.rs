@@ -56,7 +56,7 @@ use self::give_up::GivenUp;
 pub(crate) use self::processes::Processes;
 pub(crate) use self::records::Records;
 use self::release::Draining;
-pub(crate) use self::start::Origin;
+pub(crate) use self::start::GroupStart;
 use self::suspect::Suspicion;
 pub(crate) use self::unit::Unit;
 use self::unit::{Disturbance, Outcome};
@@ -167,11 +167,17 @@ impl<U: Unit> Dispatch<U> {
         unit: U,
         dead_letters: DeadLetters,
         concurrency: usize,
-        settings: Settings,
+        mut settings: Settings,
         orders: Sender<Order>,
     ) -> Arc<Self> {
+        let mut limits = settings.limits(concurrency);
+        if U::COMMIT_DECIDES {
+            limits.finished_rows = usize::MAX;
+        }
+        // Well before a partition stands still for it.
+        settings.fold_after = settings.fold_after.min((limits.finished_rows / 4).max(1));
         let room = if U::COMMIT_DECIDES { settings.commit_metadata } else { 0 };
-        let state = Mutex::new(State::new(concurrency, &settings, room));
+        let state = Mutex::new(State::new(concurrency, &settings, limits, room));
         let (changed, stop, runtime) = (Notify::new(), CancellationToken::new(), Handle::current());
         let threads = runtime.metrics().num_workers();
         let this = |this: &Weak<Self>| Self {

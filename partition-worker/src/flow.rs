@@ -16,11 +16,21 @@ pub struct Limits {
     /// Runs of finished offsets of one partition that unfinished records keep from being committed. However many records
     /// are finished behind one that is not, they are one run. Default: 50,000.
     pub finished_ahead: usize,
+    /// With the effect in a database: finished records of one partition that have a row there, each until it is
+    /// [folded](crate::Progress::fold), which records before it that are not finished put off. Whoever takes the partition over reads them
+    /// all. Default: 50,000, which is a small part of the time that a seal has.
+    pub finished_rows: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { records_per_partition: 10_000, records: 50_000, bytes: 64 << 20, finished_ahead: 50_000 }
+        Self {
+            records_per_partition: 10_000,
+            records: 50_000,
+            bytes: 64 << 20,
+            finished_ahead: 50_000,
+            finished_rows: 50_000,
+        }
     }
 }
 
@@ -40,6 +50,7 @@ pub struct Flow {
 struct Usage {
     records: usize,
     finished_ahead: usize,
+    finished_rows: usize,
     assigned: bool,
     paused: bool,
 }
@@ -67,6 +78,7 @@ impl Flow {
         usage.assigned = true;
         usage.paused = false;
         usage.finished_ahead = 0;
+        usage.finished_rows = 0;
     }
 
     /// The partition is not assigned any more; what still runs keeps counting.
@@ -101,6 +113,13 @@ impl Flow {
         }
     }
 
+    /// How many finished records of a partition have a row in the database.
+    pub fn finished_rows(&mut self, partition: &TopicPartition, count: usize) {
+        if let Some(usage) = self.partitions.get_mut(partition) {
+            usage.finished_rows = count;
+        }
+    }
+
     /// What has to change since the last call.
     pub fn change(&mut self) -> Change {
         let limits = self.limits;
@@ -112,6 +131,7 @@ impl Flow {
             let own = [
                 in_use(usage.records, limits.records_per_partition),
                 in_use(usage.finished_ahead, limits.finished_ahead),
+                in_use(usage.finished_rows, limits.finished_rows),
                 self.all_held.then_some(true),
             ];
             let paused = hold(usage.paused, &own);
@@ -142,7 +162,7 @@ mod tests {
     use super::*;
 
     fn flow() -> (Flow, TopicPartition, TopicPartition) {
-        let limits = Limits { records_per_partition: 4, records: 6, bytes: 100, finished_ahead: 4 };
+        let limits = Limits { records_per_partition: 4, records: 6, bytes: 100, finished_ahead: 4, finished_rows: 4 };
         let (a, b) = (TopicPartition::new("t", 0), TopicPartition::new("t", 1));
         let mut flow = Flow::new(limits);
         flow.assigned(&a);
@@ -177,6 +197,15 @@ mod tests {
         let (mut flow, a, _) = flow();
         flow.finished_ahead(&a, 4);
         assert_eq!(flow.change().pause, [a]);
+    }
+
+    #[test]
+    fn finished_records_that_have_a_row_each_are_bounded() {
+        let (mut flow, a, _) = flow();
+        flow.finished_rows(&a, 4);
+        assert_eq!(flow.change().pause.len(), 1);
+        flow.finished_rows(&a, 2);
+        assert_eq!(flow.change().resume, [a], "they have been folded");
     }
 
     #[test]

@@ -227,6 +227,13 @@ impl<J: Laned> Lanes<J> {
         self.partitions.get(partition).map_or(0, |of| of.out)
     }
 
+    /// How much work waits in this lane.
+    #[must_use]
+    pub fn waiting(&self, key: &LaneKey) -> usize {
+        let queue = self.partitions.get(&key.partition).and_then(|of| of.lanes.get(&key.lane));
+        queue.map_or(0, |queue| queue.waiting.len())
+    }
+
     /// How many hands are out.
     #[must_use]
     pub const fn out(&self) -> usize {

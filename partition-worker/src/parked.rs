@@ -116,6 +116,9 @@ impl<DB: WorkerSql> Parked<DB> {
     /// Lists parked keys, of one topic or of all, by topic and partition, from behind `after` on; at most `limit`, and never more than
     /// 1,000.
     ///
+    /// # Errors
+    /// [`Error::Parked`]: what the database said, or that it said nothing within 10 s.
+    ///
     /// # Cancel safety
     /// It only reads.
     pub async fn list(&self, topic: Option<&str>, after: Option<&Place>, limit: u32) -> Result<Vec<ParkedKey>, Error> {
@@ -123,6 +126,9 @@ impl<DB: WorkerSql> Parked<DB> {
     }
 
     /// A key, in each partition of the topic in which it is parked: in one, unless the topic was given more partitions meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Parked`]: what the database said, or that it said nothing within 10 s.
     ///
     /// # Cancel safety
     /// It only reads.
@@ -132,6 +138,9 @@ impl<DB: WorkerSql> Parked<DB> {
     }
 
     /// The records of a parked key behind offset `after`, in order; at most `limit`, and never more than 1,000.
+    ///
+    /// # Errors
+    /// [`Error::Parked`]: what the database said, or that it said nothing within 10 s.
     ///
     /// # Cancel safety
     /// It only reads.
@@ -143,6 +152,9 @@ impl<DB: WorkerSql> Parked<DB> {
     }
 
     /// What operators did, the newest first, before the audit's row `before`; at most `limit`, and never more than 1,000.
+    ///
+    /// # Errors
+    /// [`Error::Parked`]: what the database said, or that it said nothing within 10 s.
     ///
     /// # Cancel safety
     /// It only reads.

@@ -9,7 +9,7 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use tokio::sync::oneshot;
 
-use crate::assignment::Batch;
+use crate::assignment::Grant;
 use crate::dispatch::Failures;
 use crate::error::Error;
 use crate::flow::Change;
@@ -32,7 +32,7 @@ use self::poller::Poller;
 /// What the polling thread asks of the rest of the worker. No call may block.
 pub(crate) trait Control: Oversight {
     /// Seal these partitions, and answer each with [`Order::Sealed`].
-    fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>);
+    fn seal(&self, grant: Grant, partitions: Vec<TopicPartition>);
     /// Records of this partition come from now on.
     fn activate(&self, partition: &TopicPartition, start: Start);
     /// These partitions are taken away; answers what may be committed of those that were active.
@@ -63,7 +63,7 @@ pub(crate) trait Oversight: Send + Sync {
 #[derive(Debug)]
 pub(crate) enum Order {
     /// A partition is sealed; `None`: another owner was faster.
-    Sealed { batch: Batch, partition: TopicPartition, start: Option<Start> },
+    Sealed { grant: Grant, partition: TopicPartition, start: Option<Start> },
     /// Another owner has sealed an active partition.
     Fenced(TopicPartition),
     /// Take no more records.

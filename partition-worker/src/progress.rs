@@ -21,7 +21,7 @@ use leastlock_core::{Backoff, Statement};
 
 use crate::own_transaction::OwnTransaction;
 use crate::partition::TopicPartition;
-use crate::sql::{Place, WorkerSql};
+use crate::sql::{GroupPartition, WorkerSql};
 
 mod batch;
 mod fence;
@@ -159,8 +159,8 @@ impl<DB: WorkerSql> Progress<DB> {
         self.place(partition).bind_to(sql)
     }
 
-    fn place<'a>(&'a self, partition: &'a TopicPartition) -> Place<'a> {
-        Place { group: &self.group, topic: partition.topic(), partition: i64::from(partition.partition()) }
+    fn place<'a>(&'a self, partition: &'a TopicPartition) -> GroupPartition<'a> {
+        GroupPartition { group: &self.group, topic: partition.topic(), partition: i64::from(partition.partition()) }
     }
 }
 

@@ -4,39 +4,45 @@ use std::collections::BTreeMap;
 
 /// A set of offsets, kept as runs of consecutive ones: a million finished offsets behind one that is not are one run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Runs(BTreeMap<i64, i64>);
+pub struct Runs {
+    ends: BTreeMap<i64, i64>,
+    /// How many offsets they are.
+    offsets: u64,
+}
 
 impl Runs {
     /// No offsets.
     #[must_use]
     pub const fn new() -> Self {
-        Self(BTreeMap::new())
+        Self { ends: BTreeMap::new(), offsets: 0 }
     }
 
     /// Adds an offset; answers whether it is new.
     pub fn insert(&mut self, offset: i64) -> bool {
-        let before = self.0.range(..=offset).next_back().map(|(start, end)| (*start, *end));
+        let before = self.ends.range(..=offset).next_back().map(|(start, end)| (*start, *end));
         if before.is_some_and(|(_, end)| offset < end) {
             return false;
         }
-        let end = self.0.remove(&(offset + 1)).unwrap_or(offset + 1);
+        let end = self.ends.remove(&(offset + 1)).unwrap_or(offset + 1);
         let start = before.filter(|(_, end)| *end == offset).map_or(offset, |(start, _)| start);
-        self.0.insert(start, end);
+        self.ends.insert(start, end);
+        self.offsets += 1;
         true
     }
 
     /// Whether an offset is among them.
     #[must_use]
     pub fn contains(&self, offset: i64) -> bool {
-        self.0.range(..=offset).next_back().is_some_and(|(_, end)| offset < *end)
+        self.ends.range(..=offset).next_back().is_some_and(|(_, end)| offset < *end)
     }
 
     /// Forgets the offsets below this one.
     pub fn forget_below(&mut self, offset: i64) {
-        while let Some(first) = self.0.first_entry().filter(|first| *first.key() < offset) {
-            let end = first.remove();
+        while let Some(first) = self.ends.first_entry().filter(|first| *first.key() < offset) {
+            let (start, end) = first.remove_entry();
+            self.offsets -= (end.min(offset) - start).unsigned_abs();
             if end > offset {
-                self.0.insert(offset, end);
+                self.ends.insert(offset, end);
             }
         }
     }
@@ -44,12 +50,24 @@ impl Runs {
     /// How many runs there are.
     #[must_use]
     pub fn runs(&self) -> usize {
-        self.0.len()
+        self.ends.len()
+    }
+
+    /// How many offsets there are.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.offsets
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
     }
 
     /// The runs in order, each as its first offset and the one past its last.
     pub fn iter(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
-        self.0.iter().map(|(start, end)| (*start, *end))
+        self.ends.iter().map(|(start, end)| (*start, *end))
     }
 
     /// The offsets in order.
@@ -58,7 +76,8 @@ impl Runs {
     }
 
     fn push(&mut self, start: i64, end: i64) {
-        self.0.insert(start, end);
+        self.offsets += (end - start).unsigned_abs();
+        self.ends.insert(start, end);
     }
 }
 
@@ -246,8 +265,11 @@ mod tests {
                 prop_assert_eq!(runs.insert(offset), set.insert(offset));
             }
             prop_assert!((0..60).all(|offset| runs.contains(offset) == set.contains(&offset)));
+            prop_assert_eq!(runs.count(), set.len() as u64);
             runs.forget_below(below);
-            prop_assert_eq!(runs.offsets().collect::<BTreeSet<_>>(), set.split_off(&below));
+            let left = set.split_off(&below);
+            prop_assert_eq!(runs.count(), left.len() as u64);
+            prop_assert_eq!(runs.offsets().collect::<BTreeSet<_>>(), left);
             prop_assert!(runs.iter().zip(runs.iter().skip(1)).all(|((_, end), (start, _))| end < start), "runs touch");
         }
 

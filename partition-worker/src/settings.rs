@@ -158,8 +158,9 @@ impl Settings {
         range(self.max_attempts >= 1, "max_attempts", "must be at least 1")?;
         range(self.poison_after == 0 || self.poison_after >= 3, "poison_after", "must be 0 (never) or at least 3")?;
         range(!self.handler_timeout.is_zero(), "handler_timeout", "must not be zero")?;
-        let Limits { records_per_partition, records, bytes, finished_ahead } = self.limits.unwrap_or_default();
-        let all = [records_per_partition, records, bytes, finished_ahead];
+        let Limits { records_per_partition, records, bytes, finished_ahead, finished_rows } =
+            self.limits.unwrap_or_default();
+        let all = [records_per_partition, records, bytes, finished_ahead, finished_rows];
         range(all.iter().all(|limit| *limit >= 1), "limits", "must each be at least 1")?;
         range((1..=10_000).contains(&self.max_batch), "max_batch", "must be from 1 to 10,000")?;
         range(!self.drain_timeout.is_zero(), "drain_timeout", "must not be zero")?;

@@ -44,7 +44,7 @@ pub const MIGRATIONS: Migrations = Migrations {
 pub trait WorkerSql: ParkedSql + PoisonSql {
     /// Time-out in ms alone → the backend's id. `None`: the engine bounds its one lock by the connection's own time-out.
     const SEAL_BOUND: Option<&'static str>;
-    /// → offsets.
+    /// From which offset on, how many at most → offsets.
     const SEAL_FINISHED: &'static str;
     /// The backend's id alone → id, state and age in ms of those that it waits for. `None`: the engine cannot tell.
     const SEAL_BLOCKERS: Option<&'static str>;
@@ -66,7 +66,7 @@ pub trait WorkerSql: ParkedSql + PoisonSql {
     const FOLD_BOUND: Option<&'static str>;
     /// epoch, `next_offset`, lock time-out in ms.
     const FOLD_RAISE: &'static str;
-    /// `next_offset`.
+    /// `next_offset`, how many at most.
     const FOLD_FORGET: &'static str;
     /// epoch, topic id → one row changed if none was known.
     const TOPIC_NAME: &'static str;
@@ -112,7 +112,7 @@ pub trait WorkerSql: ParkedSql + PoisonSql {
     /// Claims the next epoch at the gate of this partition; answers it.
     fn claim_gate(
         connection: &mut Self::Connection,
-        of: Place<'_>,
+        of: GroupPartition<'_>,
         owner: &str,
     ) -> impl Future<Output = Result<i64, sqlx::Error>> + Send;
 
@@ -120,7 +120,7 @@ pub trait WorkerSql: ParkedSql + PoisonSql {
     /// moved on.
     fn raise_guard(
         connection: &mut Self::Connection,
-        of: Place<'_>,
+        of: GroupPartition<'_>,
         epoch: i64,
         owner: &str,
     ) -> impl Future<Output = Result<Option<Found>, sqlx::Error>> + Send;
@@ -128,7 +128,7 @@ pub trait WorkerSql: ParkedSql + PoisonSql {
 
 /// The partition that a statement is about.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct GroupPartition<'a> {
     /// The consumer group.
     pub group: &'a str,
     /// The topic.
@@ -137,7 +137,7 @@ pub struct Place<'a> {
     pub partition: i64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> GroupPartition<'a> {
     /// `sql` with the first three parameters of every statement.
     pub fn bind_to(self, sql: &'static str) -> Statement<'a> {
         self.bind_next(Statement::new(sql))
@@ -168,13 +168,17 @@ impl Found {
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 macro_rules! seal_methods {
     ($gate:literal, $guard:literal) => {
-        async fn claim_gate(connection: &mut Self::Connection, of: Place<'_>, owner: &str) -> Result<i64, sqlx::Error> {
+        async fn claim_gate(
+            connection: &mut Self::Connection,
+            of: GroupPartition<'_>,
+            owner: &str,
+        ) -> Result<i64, sqlx::Error> {
             of.bind_to(include_str!($gate)).bind(owner).fetch_one::<Self>(connection).await?.int(0)
         }
 
         async fn raise_guard(
             connection: &mut Self::Connection,
-            of: Place<'_>,
+            of: GroupPartition<'_>,
             epoch: i64,
             owner: &str,
         ) -> Result<Option<Found>, sqlx::Error> {

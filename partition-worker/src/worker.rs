@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::dead_letter::DeadLetters;
-use crate::dispatch::{Batches, Database, Dispatch, Origin, Processes, Records, Unit};
+use crate::dispatch::{Batches, Database, Dispatch, GroupStart, Processes, Records, Unit};
 use crate::effect::{AtLeastOnce, InDatabase, Mode};
 use crate::error::Error;
 use crate::handler::{BatchHandler, Handler, Process};
@@ -146,12 +146,12 @@ impl Worker<AtLeastOnce> {
 }
 
 impl<M: Mode> Worker<M> {
-    fn origin(&self) -> Origin {
+    fn origin(&self) -> GroupStart {
         #[cfg(feature = "testing")]
         if let Some(member) = &self.scripted {
-            return Origin::scripted(self.kafka.clone(), self.reset, Arc::clone(member));
+            return GroupStart::scripted(self.kafka.clone(), self.reset, Arc::clone(member));
         }
-        Origin::new(self.kafka.clone(), self.reset)
+        GroupStart::new(self.kafka.clone(), self.reset)
     }
 
     async fn consume<U: Unit>(
@@ -221,9 +221,7 @@ impl<M: Mode> Worker<M> {
         dispatch.drain();
         probe.reached(Stage::Draining);
         let _ = orders.send(Order::Drain);
-        // Of a stalled handler it is known by now that it does not end, and the others have had the revocation's drain.
-        let patience =
-            if matches!(early, Some(Ok(Err(Error::Stalled { .. })))) { Duration::ZERO } else { drain_timeout };
+        let patience = if is_over::<U>(early.as_ref()) { Duration::ZERO } else { drain_timeout };
         let drained = timeout(patience, dispatch.idle()).await.is_ok();
         dispatch.note_undrained();
         dispatch.cancel();
@@ -252,6 +250,12 @@ impl<M: Mode> Worker<M> {
 }
 
 type Ended = Result<Result<(), Error>, oneshot::error::RecvError>;
+
+/// Whether handlers are not waited for, since the group has been left. Of a stalled handler it is known by then that it does not end, and
+/// the others have had the revocation's drain. And without a database they would run beside the next owner's.
+fn is_over<U: Unit>(early: Option<&Ended>) -> bool {
+    early.is_some_and(|end| U::COMMIT_DECIDES || matches!(end, Ok(Err(Error::Stalled { .. }))))
+}
 
 fn note_end<U: Unit>(dispatch: &Dispatch<U>, end: Option<Ended>) {
     match end {

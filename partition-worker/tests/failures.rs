@@ -22,6 +22,7 @@ mod suite {
         a_key_that_fails_again_is_parked_again, a_record_without_a_key_is_parked_alone,
         p13_a_discarded_key_flows_again, p13_a_parked_key_is_followed_in_order_and_others_go_on,
         p13_a_parked_key_is_followed_in_order_by_batches_too, p13_a_release_goes_on_where_a_crash_has_ended_it,
+        p13_a_released_key_whose_records_come_as_fast_as_they_leave_becomes_free,
         p13_double_a_dead_letter_lets_later_records_overtake,
     };
 }
@@ -37,6 +38,7 @@ leastlock_testkit::mount!(suite:
     p13_a_parked_key_is_followed_in_order_by_batches_too,
     p13_double_a_dead_letter_lets_later_records_overtake,
     p13_a_release_goes_on_where_a_crash_has_ended_it,
+    p13_a_released_key_whose_records_come_as_fast_as_they_leave_becomes_free,
     p13_a_discarded_key_flows_again,
     a_key_that_fails_again_is_parked_again,
     a_record_without_a_key_is_parked_alone,

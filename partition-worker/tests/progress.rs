@@ -22,6 +22,8 @@ leastlock_testkit::mount!(suite:
     only_the_owner_folds,
     the_first_owner_fixes_the_start_and_nobody_else,
     nobody_waits_at_the_fence_for_a_start_to_be_fixed,
+    many_finished_offsets_do_not_take_the_seal_beyond_its_time,
+    a_fold_forgets_many_offsets_piece_by_piece,
 );
 
 #[path = "progress/batch.rs"]
@@ -64,6 +66,9 @@ mod anew {
 
     leastlock_testkit::mount!(suite:
         p19_after_a_rebase_no_record_of_the_new_topic_is_skipped,
+        p19_after_a_rebase_nothing_is_parked_that_will_be_handled,
+        p19_after_a_rebase_no_death_is_held_against_a_new_record,
+        p19_double_a_rebase_that_keeps_what_is_parked_meets_it_again,
         p19_double_a_rebase_that_forgets_nothing_skips_records,
         p19_double_without_an_id_the_new_records_are_taken_for_done,
         a_rebase_says_who_and_why,

@@ -13,6 +13,8 @@ mod closing;
 mod doubles;
 #[path = "rebalance/group.rs"]
 mod group;
+#[path = "rebalance/held_answers.rs"]
+mod held_answers;
 #[path = "rebalance/kick.rs"]
 mod kick;
 #[path = "rebalance/members.rs"]
@@ -59,6 +61,7 @@ mod mock {
         stalls::p11_a_stalled_worker_leaves_the_group_if_it_is_to,
         closing::p15_a_shutdown_reports_each_partition,
         closing::p18_a_worker_closes_at_once_with_nothing_to_do_and_while_joining,
+        members::a_worker_that_fails_ends_its_handlers_before_the_next_owner_starts_any,
     );
 
     crate::on!(mock, [Eager]:
@@ -70,6 +73,13 @@ mod mock {
         doubles::p11_double_a_consumer_that_handles_where_it_polls_is_thrown_out,
         doubles::p14_double_a_consumer_that_ends_with_a_failed_commit_ends,
     );
+}
+
+mod held {
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn polling_goes_on_while_no_commit_is_answered() {
+        crate::held_answers::polling_goes_on_while_no_commit_is_answered().await;
+    }
 }
 
 mod kafka {

@@ -46,6 +46,7 @@ leastlock_testkit::mount!(suite:
     p18_a_worker_with_nothing_to_do_closes_without_an_error,
     a_partition_that_a_stranger_has_sealed_is_taken_again,
     p10_what_a_slow_key_holds_back_is_bounded,
+    p10_the_rows_of_finished_offsets_behind_a_slow_key_are_bounded,
     p10_double_without_a_limit_all_are_held,
     an_offset_that_the_log_does_not_have_stops_the_worker,
 );

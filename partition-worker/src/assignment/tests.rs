@@ -6,9 +6,9 @@ fn partitions(numbers: &[i32]) -> Vec<TopicPartition> {
     numbers.iter().map(|number| TopicPartition::new("t", *number)).collect()
 }
 
-fn assigned(assignment: &mut Assignment<i64>, partitions: &[TopicPartition]) -> Batch {
+fn assigned(assignment: &mut Assignment<i64>, partitions: &[TopicPartition]) -> Grant {
     match &assignment.assigned(partitions)[..] {
-        [Call::Seal { batch, .. }] => *batch,
+        [Call::Seal { grant, .. }] => *grant,
         other => panic!("{other:?}"),
     }
 }
@@ -16,9 +16,9 @@ fn assigned(assignment: &mut Assignment<i64>, partitions: &[TopicPartition]) -> 
 /// All of them are active, from 10 on.
 fn active(partitions: &[TopicPartition]) -> Assignment<i64> {
     let mut assignment = Assignment::new();
-    let batch = self::assigned(&mut assignment, partitions);
+    let grant = self::assigned(&mut assignment, partitions);
     for partition in partitions {
-        let _ = assignment.sealed(batch, partition, Some(10));
+        let _ = assignment.sealed(grant, partition, Some(10));
     }
     assert_eq!(assignment.in_phase(Phase::Active).count(), partitions.len());
     assignment
@@ -28,13 +28,13 @@ fn active(partitions: &[TopicPartition]) -> Assignment<i64> {
 fn assign_is_called_once_and_only_after_all_are_sealed() {
     let mut assignment = Assignment::new();
     let p = partitions(&[0, 1]);
-    let batch = assigned(&mut assignment, &p);
-    assert_eq!(assignment.sealed(batch, &p[0], Some(10)), []);
+    let grant = assigned(&mut assignment, &p);
+    assert_eq!(assignment.sealed(grant, &p[0], Some(10)), []);
     assert_eq!(assignment.phase(&p[0]), Phase::Sealing);
     let active = vec![(p[0].clone(), 10), (p[1].clone(), 20)];
-    assert_eq!(assignment.sealed(batch, &p[1], Some(20)), [Call::Assign { active, fenced: vec![] }]);
+    assert_eq!(assignment.sealed(grant, &p[1], Some(20)), [Call::Assign { active, fenced: vec![] }]);
     assert_eq!(assignment.phase(&p[1]), Phase::Active);
-    assert_eq!(assignment.sealed(batch, &p[1], Some(20)), [], "and not again");
+    assert_eq!(assignment.sealed(grant, &p[1], Some(20)), [], "and not again");
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn an_empty_assignment_is_answered_at_once() {
 fn a_partition_lost_while_sealing_does_not_hold_up_the_rest() {
     let mut assignment = Assignment::new();
     let p = partitions(&[0, 1]);
-    let batch = assigned(&mut assignment, &p);
-    assert_eq!(assignment.sealed(batch, &p[0], Some(10)), []);
+    let grant = assigned(&mut assignment, &p);
+    assert_eq!(assignment.sealed(grant, &p[0], Some(10)), []);
     let (lost, active) = (p[1..].to_vec(), vec![(p[0].clone(), 10)]);
     let calls = assignment.lost(&p[1..]);
     assert_eq!(
@@ -59,7 +59,7 @@ fn a_partition_lost_while_sealing_does_not_hold_up_the_rest() {
             Call::Assign { active, fenced: vec![] },
         ]
     );
-    assert_eq!(assignment.sealed(batch, &p[1], Some(20)), [], "its seal came too late");
+    assert_eq!(assignment.sealed(grant, &p[1], Some(20)), [], "its seal came too late");
     assert_eq!(assignment.phase(&p[1]), Phase::Lost);
 }
 
@@ -113,9 +113,9 @@ fn p4_what_is_lost_in_a_drain_is_not_committed() {
 fn what_is_sealed_in_a_drain_is_assigned_after_it() {
     let p = partitions(&[0, 1]);
     let mut assignment = active(&p[..1]);
-    let batch = assigned(&mut assignment, &p[1..]);
+    let grant = assigned(&mut assignment, &p[1..]);
     let _ = assignment.revoked(&p[..1], true);
-    assert_eq!(assignment.sealed(batch, &p[1], Some(5)), []);
+    assert_eq!(assignment.sealed(grant, &p[1], Some(5)), []);
     let calls = assignment.drained();
     assert!(matches!(calls[..], [Call::Commit(_), Call::Unassign { .. }, Call::Assign { .. }]), "{calls:?}");
 }
@@ -124,9 +124,9 @@ fn what_is_sealed_in_a_drain_is_assigned_after_it() {
 fn a_fenced_partition_stays_with_kafka_until_it_is_taken_and_is_not_committed() {
     let mut assignment = Assignment::new();
     let p = partitions(&[0, 1]);
-    let batch = assigned(&mut assignment, &p);
-    let _ = assignment.sealed(batch, &p[0], Some(1));
-    let calls = assignment.sealed(batch, &p[1], None);
+    let grant = assigned(&mut assignment, &p);
+    let _ = assignment.sealed(grant, &p[0], Some(1));
+    let calls = assignment.sealed(grant, &p[1], None);
     assert_eq!(calls, [Call::Assign { active: vec![(p[0].clone(), 1)], fenced: p[1..].to_vec() }]);
     assert!(assignment.fenced(&p[0]));
     assert!(!assignment.fenced(&p[0]), "once is enough");

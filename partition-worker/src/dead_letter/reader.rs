@@ -55,8 +55,13 @@ impl Reader {
 
     fn read(mut self, places: &[(i32, i64)]) -> KafkaResult<Vec<Copy>> {
         let (mut copies, mut bytes) = (Vec::with_capacity(places.len()), 0);
-        for &(partition, offset) in places {
-            let copy = if self.go_to(partition, offset)? { self.take(partition, offset)? } else { None };
+        for &place in places {
+            let copy = match self.copy(place) {
+                Ok(copy) => copy,
+                Err(error) if copies.is_empty() => return Err(error),
+                // What has been read is worth having: whoever asks for the rest would else be read the same, and be as late.
+                Err(_) => break,
+            };
             bytes += copy.as_ref().and_then(Record::value).map_or(0, <[u8]>::len);
             copies.push(copy);
             if bytes >= AT_A_TIME {
@@ -66,12 +71,17 @@ impl Reader {
         Ok(copies)
     }
 
+    fn copy(&mut self, (partition, offset): (i32, i64)) -> KafkaResult<Copy> {
+        if self.go_to(partition, offset)? { self.take(partition, offset) } else { Ok(None) }
+    }
+
     /// Goes to a place; answers whether the log has it.
     fn go_to(&mut self, partition: i32, offset: i64) -> KafkaResult<bool> {
         if self.at.is_some_and(|(at, next)| at == partition && (next..=next + GAP).contains(&offset)) {
             return Ok(true);
         }
-        let (low, high) = self.consumer.fetch_watermarks(&self.topic, partition, READ_TIMEOUT)?;
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let (low, high) = self.consumer.fetch_watermarks(&self.topic, partition, left)?;
         if !(low..high).contains(&offset) {
             return Ok(false);
         }
@@ -126,5 +136,43 @@ fn owned(message: &BorrowedMessage<'_>) -> Record {
     match message.timestamp().to_millis() {
         Some(timestamp_ms) => record.with_timestamp_ms(timestamp_ms),
         None => record,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leastlock_testkit::broker::Broker;
+    use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+
+    use super::*;
+
+    const WELL: RDKafkaRespErr = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR;
+    const REFUSED: RDKafkaRespErr = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+
+    /// Two copies, each in a partition of its own; answers how many were read while the broker answers so when it is asked how far a
+    /// log reaches, twice for each.
+    async fn read(answers: &[RDKafkaRespErr]) -> KafkaResult<usize> {
+        let broker = Broker::mock();
+        let topic = broker.topic(2).await;
+        for partition in 0..2 {
+            broker.produce_to(&topic, partition, "85123A", "1").await;
+        }
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", broker.bootstrap()).set("auto.offset.reset", "error");
+        config.set("group.id", "reader").set("enable.partition.eof", "true");
+        broker.mock_cluster().expect("the mock cluster").request_errors(RDKafkaApiKey::ListOffsets, answers);
+        let read = tokio::task::spawn_blocking(move || Reader::new(&config, topic)?.read(&[(0, 0), (1, 0)]));
+        read.await.expect("no panic").map(|copies| copies.len())
+    }
+
+    #[tokio::test]
+    async fn what_was_read_before_an_error_is_kept() {
+        assert_eq!(read(&[WELL, WELL, REFUSED, REFUSED]).await, Ok(1));
+        assert_eq!(read(&[]).await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn an_error_before_anything_was_read_is_answered() {
+        assert!(read(&[REFUSED, REFUSED]).await.is_err());
     }
 }

@@ -105,7 +105,7 @@ impl<DB: WorkerSql, H: BatchHandler<DB>> Unit for Batches<DB, H> {
     }
 
     async fn put_by(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64) -> Result<Fold, sqlx::Error> {
-        self.database.progress.fold(partition, epoch, watermark).await
+        self.database.progress.raise_next_offset(partition, epoch, watermark).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::RwLock;
 
 use super::{Dispatch, Failed, Owned, Suspicion, Tenure, Unit, fold};
-use crate::assignment::Batch;
+use crate::assignment::Grant;
 use crate::flow::Change;
 use crate::partition::TopicPartition;
 use crate::polling::{Control, Start};
@@ -14,7 +14,7 @@ use crate::runs::Commit;
 use crate::tracker::CommitTracker;
 
 impl<U: Unit> Control for Dispatch<U> {
-    fn seal(&self, batch: Batch, partitions: Vec<TopicPartition>) {
+    fn seal(&self, grant: Grant, partitions: Vec<TopicPartition>) {
         let Some(this) = self.this.upgrade() else { return };
         let mut state = self.state();
         let partitions = partitions.into_iter().map(|partition| {
@@ -26,7 +26,7 @@ impl<U: Unit> Control for Dispatch<U> {
         });
         let partitions: Vec<_> = partitions.collect();
         drop(state);
-        self.runtime.spawn(this.seal_all(batch, partitions));
+        self.runtime.spawn(this.seal_all(grant, partitions));
     }
 
     fn activate(&self, partition: &TopicPartition, start: Start) {

@@ -12,7 +12,7 @@ use leastlock_core::{Backoff, ErrorClass, classify};
 use super::failed::{MAX_PARKED, NotStarted};
 use super::memory::{Memory, Parted};
 use super::seat::Seat;
-use super::{Course, Disturbance, Failures, GivenUp, Job, Origin, Outcome, Tenure};
+use super::{Course, Disturbance, Failures, GivenUp, GroupStart, Job, Outcome, Tenure};
 use crate::error::Error;
 use crate::handler::Failure;
 use crate::on_failure::{Cause, OnFailure};
@@ -22,13 +22,12 @@ use crate::partition::{Epoch, TopicPartition};
 use crate::poison::Suspects;
 use crate::polling::Start;
 use crate::progress::{Entry, Progress, Seal, Sealed, answered};
-use crate::runs::Runs;
 use crate::sql::WorkerSql;
 
 /// The database as a worker uses it.
 pub(crate) struct Database<DB: WorkerSql> {
     pub(crate) progress: Progress<DB>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: GroupStart,
     pub(crate) backoff: Backoff,
     pub(crate) handler_timeout: Duration,
     pub(crate) parking: Parking<DB>,
@@ -81,7 +80,6 @@ impl<DB: WorkerSql> Database<DB> {
         if !self.recognises(partition, epoch, topic_id).await? {
             return Ok(None);
         }
-        let finished: Runs = finished.into_iter().collect();
         if let Some(offset) = next_offset {
             self.origin.reaches(partition, offset).await?;
             tracing::debug!(%partition, %epoch, offset, runs = finished.runs(), "sealed");
@@ -351,7 +349,7 @@ impl<DB: WorkerSql> Memory for Database<DB> {
     async fn took_effect(&self, job: &mut Job) -> Result<bool, Outcome> {
         let tenure = Arc::clone(&job.tenure);
         // It waits for the transaction in question, if that is still open; what is begun here rolls back.
-        Ok(self.let_in(&tenure, job).await?.is_none())
+        Ok(self.let_in(&tenure, job, None).await?.is_none())
     }
 
     async fn has_left(&self, job: &Job, parted: &Parted<'_>) -> Result<bool, Outcome> {
@@ -371,6 +369,12 @@ impl<DB: WorkerSql> Memory for Database<DB> {
         let alive = self.suspects.alive(partition, epoch, offset);
         if let Err(error) = answered(self.progress.timeouts().request, alive).await {
             tracing::warn!(%partition, offset, %error, "it could not be noted that the process has survived a record");
+        }
+    }
+
+    async fn forget_folded(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64) {
+        if let Err(error) = self.progress.forget_folded(partition, epoch, watermark).await {
+            tracing::warn!(%partition, %error, "finished offsets could not be forgotten; the next fold does it");
         }
     }
 

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::memory::Memory;
 use super::{Dispatch, Owned, Tenure, Unit};
 use crate::partition::TopicPartition;
 use crate::progress::Fold;
@@ -23,6 +24,8 @@ const REST_MAX: Duration = Duration::from_mins(1);
 /// What of a partition is finished and not yet folded.
 pub(super) struct Progressed {
     folded: i64,
+    /// How many finished records of this ownership lie below it.
+    folded_records: u64,
     finished: usize,
     running: bool,
     in_vain: u32,
@@ -35,12 +38,14 @@ struct Task {
     partition: TopicPartition,
     tenure: Arc<Tenure>,
     watermark: i64,
+    /// How many finished records of this ownership lie below the watermark.
+    records: u64,
     patience: Duration,
 }
 
 impl Progressed {
     pub(super) const fn new(next_offset: i64) -> Self {
-        Self { folded: next_offset, finished: 0, running: false, in_vain: 0, rests_until: None }
+        Self { folded: next_offset, folded_records: 0, finished: 0, running: false, in_vain: 0, rests_until: None }
     }
 
     pub(super) const fn finished(&mut self) {
@@ -114,7 +119,11 @@ impl<U: Unit> Dispatch<U> {
     async fn fold(self: Arc<Self>, task: Task) {
         let began = Instant::now();
         let folded = self.folded(&task).await;
-        self.note_fold(&task, folded, began.elapsed());
+        let held = began.elapsed();
+        if matches!(folded, Ok(Fold::Folded { .. })) {
+            self.unit.memory().forget_folded(&task.partition, task.tenure.epoch, task.watermark).await;
+        }
+        self.note_fold(&task, folded, held);
         self.changed.notify_waiters();
     }
 
@@ -137,13 +146,24 @@ impl<U: Unit> Dispatch<U> {
         match folded {
             Ok(Fold::Folded { .. } | Fold::Unchanged) => {
                 owned.fold.folded = task.watermark;
+                owned.fold.folded_records = task.records;
                 owned.fold.in_vain = 0;
+                let rows = owned.rows();
+                state.flow.finished_rows(partition, rows);
             }
             Ok(Fold::InTheWay) => owned.fold.in_vain = owned.fold.in_vain.saturating_add(1),
             Err(error) => {
                 tracing::warn!(%partition, %error, "finished offsets could not be folded; trying again later");
             }
         }
+    }
+}
+
+impl Owned {
+    /// How many rows the database has for records that were finished in this ownership. Those of the owner before are not among them
+    /// until they have been delivered: they become no more, and a partition that is paused for them would never go on.
+    pub(super) fn rows(&self) -> usize {
+        usize::try_from(self.tracker.finished() - self.fold.folded_records).unwrap_or(usize::MAX)
     }
 }
 
@@ -163,6 +183,7 @@ impl Task {
             partition: partition.clone(),
             tenure: Arc::clone(&owned.tenure),
             watermark,
+            records: owned.tracker.finished() - owned.tracker.finished_ahead().count(),
             patience: owned.fold.patience(),
         })
     }

@@ -1,4 +1,4 @@
-//! What is remembered of failed records beyond this process.
+//! What is remembered beyond this process, of failed records above all.
 
 use super::{Job, Outcome};
 use crate::on_failure::Cause;
@@ -6,7 +6,7 @@ use crate::parked::{Copied, Queue, Released};
 use crate::partition::{Epoch, TopicPartition};
 use crate::record::Record;
 
-/// Remembers parked queues and suspects, for the unit that it belongs to.
+/// Remembers parked queues, suspects and what is finished, for the unit that it belongs to.
 ///
 /// # Contract
 /// As for [`Unit`](super::Unit). Without a database nothing is parked and nothing suspected, so none of this is ever asked for.
@@ -47,6 +47,14 @@ pub(crate) trait Memory: Send + Sync {
     /// Notes that the handler of a suspect has ended, and left the record unfinished.
     fn alive(&self, partition: &TopicPartition, epoch: Epoch, offset: i64) -> impl Future<Output = ()> + Send;
 
+    /// Forgets the finished offsets that the last fold has put by.
+    fn forget_folded(
+        &self,
+        partition: &TopicPartition,
+        epoch: Epoch,
+        watermark: i64,
+    ) -> impl Future<Output = ()> + Send;
+
     /// Notes that the partition is given up, and so many suspects with it.
     fn end(&self, partition: &TopicPartition, epoch: Epoch, suspects: u64) -> impl Future<Output = ()> + Send;
 }
@@ -84,6 +92,8 @@ impl Memory for Nothing {
     }
 
     async fn alive(&self, _: &TopicPartition, _: Epoch, _: i64) {}
+
+    async fn forget_folded(&self, _: &TopicPartition, _: Epoch, _: i64) {}
 
     async fn end(&self, _: &TopicPartition, _: Epoch, _: u64) {}
 }

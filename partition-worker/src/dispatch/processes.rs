@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::attempt::{self, Handled};
 use super::memory::{Memory, Nothing, Parted};
-use super::{Failures, Job, Origin, Outcome, Unit};
+use super::{Failures, GroupStart, Job, Outcome, Unit};
 use crate::error::Error;
 use crate::handler::Process;
 use crate::partition::{Epoch, TopicPartition};
@@ -17,14 +17,14 @@ use crate::runs::Runs;
 /// At least once a record.
 pub(crate) struct Processes<H> {
     handler: H,
-    origin: Origin,
+    origin: GroupStart,
     handler_timeout: Duration,
     /// Ownerships so far. Nobody else counts them, so they tell only this worker's own apart.
     epochs: AtomicI64,
 }
 
 impl<H> Processes<H> {
-    pub(crate) fn new(handler: H, origin: Origin, handler_timeout: Duration) -> Self {
+    pub(crate) fn new(handler: H, origin: GroupStart, handler_timeout: Duration) -> Self {
         Self { handler, origin, handler_timeout, epochs: AtomicI64::new(0) }
     }
 }

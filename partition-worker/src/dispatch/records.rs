@@ -74,7 +74,7 @@ impl<DB: WorkerSql, H: Handler<DB>> Unit for Records<DB, H> {
     }
 
     async fn put_by(&self, partition: &TopicPartition, epoch: Epoch, watermark: i64) -> Result<Fold, sqlx::Error> {
-        self.database.progress.fold(partition, epoch, watermark).await
+        self.database.progress.raise_next_offset(partition, epoch, watermark).await
     }
 }
 

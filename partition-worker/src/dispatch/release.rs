@@ -11,7 +11,7 @@ use crate::parked::{Copied, Queue, Released};
 use crate::partition::TopicPartition;
 use crate::record::Record;
 
-/// Records that are handled before those of the key that came meanwhile get their turn, and follow.
+/// Records that are handled before it is looked whether those of the key that came meanwhile get their turn, and follow.
 const ROUND: usize = 64;
 /// Records that are read ahead.
 const AHEAD: u32 = 64;
@@ -28,12 +28,14 @@ pub(super) struct Draining {
     pub(super) is_free: bool,
     /// Records that have taken effect.
     pub(super) handled: u64,
+    /// How many have since others of the key had their turn.
+    in_this_turn: usize,
 }
 
 impl Draining {
     fn new(released: Released) -> Self {
         let Released { queue, parking_topic: topic, .. } = released;
-        Self { queue, topic, ahead: VecDeque::new(), again: None, is_free: false, handled: 0 }
+        Self { queue, topic, ahead: VecDeque::new(), again: None, is_free: false, handled: 0, in_this_turn: 0 }
     }
 
     /// What is left to do is to park it again.
@@ -45,9 +47,21 @@ impl Draining {
         self.again = Some((cause, told(failure.cause())));
     }
 
+    /// Whether records that wait for the key are to have their turn. They follow into the queue, so it is given only where that is
+    /// shorter afterwards, by half of what has left it at least. Otherwise the release goes on, and they are handled once the key is
+    /// free; how many wait is bounded by the limits of the partition.
+    fn ends_turn(&mut self, waiting: usize) -> bool {
+        let ends = waiting.saturating_mul(2) <= self.in_this_turn;
+        if ends {
+            self.in_this_turn = 0;
+        }
+        ends
+    }
+
     fn next(&mut self, job: &mut Job) {
         self.ahead.pop_front();
         self.handled += 1;
+        self.in_this_turn += 1;
         (job.attempts, job.disturbances, job.commit_unknown) = (0, 0, false);
     }
 }
@@ -105,56 +119,70 @@ impl<U: Unit> Dispatch<U> {
     }
 
     async fn round(&self, job: &mut Job, draining: &mut Draining) -> Outcome {
-        let memory = self.unit.memory();
-        for _ in 0..ROUND {
-            if !self.state().may_retry(job.record.source(), job.tenure.epoch) {
-                return Outcome::Cancelled;
-            }
-            if draining.ahead.is_empty()
-                && let Err(outcome) = self.read_ahead(job, draining).await
-            {
-                return outcome;
-            }
-            let Some((copied, record)) = draining.ahead.front() else {
-                return match memory.open(job, draining.queue).await {
-                    Ok(is_free) => {
-                        draining.is_free = is_free;
-                        Outcome::Done
-                    }
-                    Err(outcome) => outcome,
-                };
-            };
-            let offset = copied.offset;
-            if record.is_none() && draining.again.is_none() {
-                let reason =
-                    "the parking topic does not hold the copy any more; discard the record, or keep its key parked";
-                draining.again = Some((Cause::Lost, reason.to_owned()));
-            }
-            if let Some((cause, reason)) = &draining.again {
-                // What has failed may be a commit whose reply was lost.
-                if job.commit_unknown
-                    && let Some(record) = record
-                {
-                    match memory.has_left(job, &Parted { queue: draining.queue, offset, record, suspect: false }).await
-                    {
-                        Ok(true) => {
-                            draining.again = None;
-                            draining.next(job);
-                            continue;
-                        }
-                        Ok(false) => job.commit_unknown = false,
-                        Err(outcome) => return outcome,
-                    }
+        loop {
+            for _ in 0..ROUND {
+                if let Some(outcome) = self.release_one(job, draining).await {
+                    return outcome;
                 }
-                return memory.park_again(job, draining.queue, offset, *cause, reason).await;
             }
-            let Some(record) = record else { return Outcome::Cancelled };
-            match self.handle_parted(job, draining.queue, offset, record).await {
-                Outcome::Done => draining.next(job),
-                other => return other,
+            let waiting = self.state().lanes.waiting(&job.lane);
+            if draining.ends_turn(waiting) {
+                return Outcome::Later;
             }
         }
-        Outcome::Later
+    }
+
+    /// Handles the next record of a released queue; `None`: it has left.
+    async fn release_one(&self, job: &mut Job, draining: &mut Draining) -> Option<Outcome> {
+        let memory = self.unit.memory();
+        if !self.state().may_retry(job.record.source(), job.tenure.epoch) {
+            return Some(Outcome::Cancelled);
+        }
+        if draining.ahead.is_empty()
+            && let Err(outcome) = self.read_ahead(job, draining).await
+        {
+            return Some(outcome);
+        }
+        let Some((copied, record)) = draining.ahead.front() else {
+            return Some(match memory.open(job, draining.queue).await {
+                Ok(is_free) => {
+                    draining.is_free = is_free;
+                    Outcome::Done
+                }
+                Err(outcome) => outcome,
+            });
+        };
+        let offset = copied.offset;
+        if record.is_none() && draining.again.is_none() {
+            let reason =
+                "the parking topic does not hold the copy any more; discard the record, or keep its key parked";
+            draining.again = Some((Cause::Lost, reason.to_owned()));
+        }
+        if let Some((cause, reason)) = &draining.again {
+            // What has failed may be a commit whose reply was lost.
+            if job.commit_unknown
+                && let Some(record) = record
+            {
+                match memory.has_left(job, &Parted { queue: draining.queue, offset, record, suspect: false }).await {
+                    Ok(true) => {
+                        draining.again = None;
+                        draining.next(job);
+                        return None;
+                    }
+                    Ok(false) => job.commit_unknown = false,
+                    Err(outcome) => return Some(outcome),
+                }
+            }
+            return Some(memory.park_again(job, draining.queue, offset, *cause, reason).await);
+        }
+        let Some(record) = record else { return Some(Outcome::Cancelled) };
+        match self.handle_parted(job, draining.queue, offset, record).await {
+            Outcome::Done => {
+                draining.next(job);
+                None
+            }
+            other => Some(other),
+        }
     }
 
     async fn read_ahead(&self, job: &Job, draining: &mut Draining) -> Result<(), Outcome> {

@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
 use super::{Dispatch, Unit};
-use crate::assignment::Batch;
+use crate::assignment::Grant;
 use crate::partition::TopicPartition;
 use crate::polling::Order;
 
@@ -16,7 +16,7 @@ const AT_A_TIME: usize = 4;
 impl<U: Unit> Dispatch<U> {
     /// Seals the partitions of an assignment, and tells the polling thread of each. It is told nothing of a partition that was
     /// taken away meanwhile.
-    pub(super) async fn seal_all(self: Arc<Self>, batch: Batch, partitions: Vec<(TopicPartition, CancellationToken)>) {
+    pub(super) async fn seal_all(self: Arc<Self>, grant: Grant, partitions: Vec<(TopicPartition, CancellationToken)>) {
         let seals = stream::iter(partitions).map(|(partition, cancel)| {
             let this = &self;
             async move {
@@ -26,7 +26,7 @@ impl<U: Unit> Dispatch<U> {
                     sealed = this.unit.seal(&partition) => sealed,
                 };
                 match sealed {
-                    Ok(start) => this.order(Order::Sealed { batch, partition, start }),
+                    Ok(start) => this.order(Order::Sealed { grant, partition, start }),
                     Err(error) => this.fail(error),
                 }
             }

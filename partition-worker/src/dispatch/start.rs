@@ -20,14 +20,14 @@ const RANGE_TIMEOUT: Duration = Duration::from_secs(3);
 const TIMES: usize = 3;
 
 /// Knows where a group starts that has no progress elsewhere, and which topics it works on.
-pub(crate) struct Origin {
+pub(crate) struct GroupStart {
     inquiry: Arc<Inquiry>,
     reset: Reset,
     /// The topics that this worker works on, as it found them.
     topics: Mutex<HashMap<String, TopicId>>,
 }
 
-impl Origin {
+impl GroupStart {
     pub(crate) fn new(kafka: ClientConfig, reset: Reset) -> Self {
         Self { inquiry: Inquiry::new(kafka), reset, topics: Mutex::default() }
     }

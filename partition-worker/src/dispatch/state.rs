@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Course, Job, Owned, State, Tenure};
-use crate::flow::Flow;
+use crate::flow::{Flow, Limits};
 use crate::lanes::{LaneKey, Laned, Lanes};
 use crate::partition::{Epoch, TopicPartition};
 use crate::record::Record;
@@ -13,10 +13,10 @@ use crate::summary::PartitionSummary;
 use crate::tracker::Completion;
 
 impl State {
-    pub(super) fn new(concurrency: usize, settings: &Settings, metadata_room: usize) -> Self {
+    pub(super) fn new(concurrency: usize, settings: &Settings, limits: Limits, metadata_room: usize) -> Self {
         Self {
             lanes: Lanes::new(concurrency),
-            flow: Flow::new(settings.limits(concurrency)),
+            flow: Flow::new(limits),
             ordering: settings.ordering,
             null_keys: settings.null_keys,
             busy: 0,
@@ -107,6 +107,7 @@ impl State {
         }
         owned.fold.finished();
         self.flow.finished_ahead(partition, owned.tracker.finished_ahead().runs());
+        self.flow.finished_rows(partition, owned.rows());
         Some(owned)
     }
 

@@ -51,6 +51,7 @@ pub(crate) trait Unit: Send + Sync + 'static {
     fn memory(&self) -> &impl Memory;
 
     /// Puts by that everything below `watermark` is finished.
+    /// Handlers are held back meanwhile; [`Memory::forget_folded`] does the rest.
     fn put_by(
         &self,
         partition: &TopicPartition,

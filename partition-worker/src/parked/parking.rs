@@ -110,6 +110,9 @@ impl<DB: ParkedSql> Parking<DB> {
     }
 
     /// What of a partition is parked, at most `limit` queues.
+    ///
+    /// # Errors
+    /// What the database said. Nothing bounds how long it may take to answer.
     pub async fn queues(&self, partition: &TopicPartition, limit: u32) -> Result<Vec<Standing>, sqlx::Error> {
         let mut connection = self.pool.acquire().await?;
         let queues = self.about(DB::PARK_QUEUES, partition).bind(i64::from(limit));
@@ -122,6 +125,9 @@ impl<DB: ParkedSql> Parking<DB> {
     }
 
     /// The queues of a partition that operators have released.
+    ///
+    /// # Errors
+    /// What the database said. Nothing bounds how long it may take to answer.
     pub async fn released(&self, partition: &TopicPartition) -> Result<Vec<Released>, sqlx::Error> {
         let mut connection = self.pool.acquire().await?;
         let rows = self.about(DB::PARK_ASKED, partition).fetch_all::<DB>(&mut connection).await?;
@@ -133,6 +139,9 @@ impl<DB: ParkedSql> Parking<DB> {
     }
 
     /// The records of a queue behind offset `after`, in order, at most `limit`.
+    ///
+    /// # Errors
+    /// What the database said. Nothing bounds how long it may take to answer.
     pub async fn next(
         &self,
         partition: &TopicPartition,
@@ -148,6 +157,9 @@ impl<DB: ParkedSql> Parking<DB> {
     }
 
     /// Parks a record, and its key if that is to be: in the transaction that marks the record as finished.
+    ///
+    /// # Errors
+    /// What the database said, a `UniqueViolation` where the queue or the record is there already. The transaction is of no use then.
     pub async fn park(
         &self,
         tx: &mut Transaction<'_, DB>,
@@ -164,6 +176,9 @@ impl<DB: ParkedSql> Parking<DB> {
 
     /// Parks a record behind an earlier one of its key: in the transaction that marks the record as finished. `false`: the key is not
     /// parked any more. Roll back, and handle the record.
+    ///
+    /// # Errors
+    /// What the database said. The transaction is of no use then.
     pub async fn follow(
         &self,
         tx: &mut Transaction<'_, DB>,
@@ -180,6 +195,9 @@ impl<DB: ParkedSql> Parking<DB> {
     }
 
     /// Takes a record out of a released queue, in the transaction of its effect. Records of a queue are to be taken in order.
+    ///
+    /// # Errors
+    /// What the database said. The transaction is of no use then.
     pub async fn take(
         &self,
         tx: &mut Transaction<'_, DB>,
@@ -198,6 +216,9 @@ impl<DB: ParkedSql> Parking<DB> {
     }
 
     /// Frees the key of a released queue, if all its records have left it; answers whether it is free.
+    ///
+    /// # Errors
+    /// What the database said. The transaction is of no use then.
     pub async fn open(
         &self,
         tx: &mut Transaction<'_, DB>,
@@ -215,6 +236,9 @@ impl<DB: ParkedSql> Parking<DB> {
     }
 
     /// Parks a released queue again, since its first record has failed for good once more, after so many attempts.
+    ///
+    /// # Errors
+    /// What the database said. The transaction is of no use then.
     pub async fn park_again(
         &self,
         tx: &mut Transaction<'_, DB>,

@@ -19,6 +19,9 @@ macro_rules! statements {
         const PARKED_ASK: &'static str = include_str!(concat!("../../sql/", $engine, "/parked_ask.sql"));
         const PARKED_DISCARD: &'static str = include_str!(concat!("../../sql/", $engine, "/parked_discard.sql"));
         const PARKED_AUDIT: &'static str = include_str!(concat!("../../sql/", $engine, "/parked_audit.sql"));
+        const PARKED_HOLD: &'static str = include_str!(concat!("../../sql/", $engine, "/parked_hold.sql"));
+        const PARKED_FORGET: &'static str = include_str!(concat!("../../sql/", $engine, "/parked_forget.sql"));
+        const PARKED_OPEN: &'static str = include_str!(concat!("../../sql/", $engine, "/parked_open.sql"));
         const PARKED_LIST: &'static str = include_str!(concat!("../../sql/", $engine, "/parked_list.sql"));
         const PARKED_HISTORY: &'static str = include_str!(concat!("../../sql/", $engine, "/parked_history.sql"));
     };
@@ -57,6 +60,12 @@ pub trait ParkedSql: Dialect {
     const PARKED_DISCARD: &'static str;
     /// Actor, action and reason first; then group, topic, partition, queue, key, offset, number of records.
     const PARKED_AUDIT: &'static str;
+    /// → queues, which are held from then on.
+    const PARKED_HOLD: &'static str;
+    /// offset → rows changed: the records from there on, which are gone.
+    const PARKED_FORGET: &'static str;
+    /// Empty queues are gone.
+    const PARKED_OPEN: &'static str;
     /// Group, topic twice, queue twice, place to be behind (topic, partition, queue), limit → a parked key.
     const PARKED_LIST: &'static str;
     /// Group, id to be below, limit → a row of the audit.

@@ -10,6 +10,9 @@ macro_rules! statements {
         const TENURE_FIRST: &'static str = include_str!(concat!("../../sql/", $engine, "/tenure_first.sql"));
         const TENURE_BEGIN: &'static str = include_str!(concat!("../../sql/", $engine, "/tenure_begin.sql"));
         const TENURE_END: &'static str = include_str!(concat!("../../sql/", $engine, "/tenure_end.sql"));
+        const TENURE_FORGET: &'static str = include_str!(concat!("../../sql/", $engine, "/tenure_forget.sql"));
+        const SUSPECT_FORGET_ALL: &'static str =
+            include_str!(concat!("../../sql/", $engine, "/suspect_forget_all.sql"));
         const SUSPECT_DIED: &'static str = include_str!(concat!("../../sql/", $engine, "/suspect_died.sql"));
         const SUSPECT_LIVED: &'static str = include_str!(concat!("../../sql/", $engine, "/suspect_lived.sql"));
         const SUSPECT_FORGET: &'static str = include_str!(concat!("../../sql/", $engine, "/suspect_forget.sql"));
@@ -35,6 +38,10 @@ pub trait PoisonSql: Dialect {
     const TENURE_BEGIN: &'static str;
     /// Number of suspects left first; then group, topic, partition, epoch.
     const TENURE_END: &'static str;
+    /// Who owned it last is forgotten.
+    const TENURE_FORGET: &'static str;
+    /// All of them are forgotten.
+    const SUSPECT_FORGET_ALL: &'static str;
     /// Those that ran have died once more.
     const SUSPECT_DIED: &'static str;
     /// Those that ran have lived.

@@ -52,6 +52,8 @@ pub(super) struct Poller {
     burst: Vec<Record>,
     look_at: Instant,
     pub(super) leaving: Option<Leaving>,
+    /// What was met while something else was waited for.
+    met: Option<Error>,
     #[cfg(feature = "metrics")]
     measure_at: Instant,
     /// The lags that were recorded last.
@@ -90,6 +92,7 @@ impl Poller {
             rejoin_at: None,
             look_at: now,
             leaving: None,
+            met: None,
             #[cfg(feature = "metrics")]
             measure_at: now,
             #[cfg(feature = "metrics")]
@@ -99,6 +102,9 @@ impl Poller {
 
     pub(super) fn run(mut self) -> Result<(), Error> {
         let ended = self.serve();
+        if let Err(error) = &ended {
+            self.give_up(matches!(error, Error::FencedInstance { .. }));
+        }
         self.close();
         ended
     }
@@ -122,6 +128,9 @@ impl Poller {
     }
 
     fn poll(&mut self) -> Result<(), Error> {
+        if let Some(error) = self.met.take() {
+            return Err(error);
+        }
         let mut wait = if self.assignment.open_revocation().is_some() { LOOK_SOON } else { POLL };
         let (mut judged, mut now) = (Ok(()), None);
         for _ in 0..BURST {
@@ -144,10 +153,26 @@ impl Poller {
         judged
     }
 
+    /// Polls once, for what the client calls back; a record that comes meanwhile is delivered with the next ones.
+    pub(super) fn poll_beside(&mut self, wait: Duration) {
+        match self.consumer.poll(wait) {
+            Some(Ok(message)) if !self.draining => {
+                let record = copy::record(&mut self.sources, &message).with_polled_at(Instant::now());
+                self.burst.push(record);
+            }
+            Some(Ok(_)) | None => {}
+            Some(Err(error)) => {
+                if let Err(error) = judge(error) {
+                    self.met.get_or_insert(error);
+                }
+            }
+        }
+    }
+
     fn obey(&mut self, order: Order) -> Result<(), Error> {
         match order {
-            Order::Sealed { batch, partition, start } => {
-                let calls = self.assignment.sealed(batch, &partition, start);
+            Order::Sealed { grant, partition, start } => {
+                let calls = self.assignment.sealed(grant, &partition, start);
                 self.carry_out(calls)?;
             }
             Order::Fenced(partition) => {

@@ -19,6 +19,10 @@ use crate::partition::TopicPartition;
 /// The client does not say that it lost an assignment while it waits for an answer (librdkafka#5604), so nothing is committed.
 const OVERSLEPT: Duration = Duration::from_secs(5);
 
+/// How long handlers that were cancelled may take to end before the group is left for an error: less than a session.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(2);
+const BREATH: Duration = Duration::from_millis(1);
+
 impl Poller {
     pub(super) fn answer_rebalances(&mut self) -> Result<(), Error> {
         loop {
@@ -73,7 +77,7 @@ impl Poller {
         for call in calls {
             match call {
                 Call::Seal { .. } if self.draining => {}
-                Call::Seal { batch, partitions } => self.control.seal(batch, partitions),
+                Call::Seal { grant, partitions } => self.control.seal(grant, partitions),
                 Call::StopSealing(partitions) | Call::Cancel(partitions) => {
                     drop(self.control.take_away(&partitions, true));
                 }
@@ -83,7 +87,7 @@ impl Poller {
                 }
                 Call::Commit(partitions) => {
                     let commits = self.control.take_away(&partitions, false);
-                    self.commit(commits, self.last_commit());
+                    self.commit_last(commits);
                 }
                 Call::Assign { active, fenced } => self.assign(active, &fenced)?,
                 Call::Unassign { partitions, never_assigned } => self.unassign(&partitions, &never_assigned)?,
@@ -155,12 +159,33 @@ impl Poller {
         self.consumer.subscribe(&names).map_err(failed("subscribing"))
     }
 
+    /// The group is about to be left for an error, or has another member in this worker's place, which is `lost`. Where nothing but this
+    /// worker keeps its handlers from running beside the next owner's, they are ended before.
+    pub(super) fn give_up(&mut self, lost: bool) {
+        if self.setup.revoke_timeout.is_none() {
+            return;
+        }
+        self.draining = true;
+        let owned: Vec<_> = self.assignment.phases().filter(|(_, phase)| phase.is_assigned()).collect();
+        let owned: Vec<_> = owned.into_iter().map(|(partition, _)| partition.clone()).collect();
+        let commits = self.control.take_away(&owned, lost);
+        if !lost {
+            self.commit_last(commits);
+        }
+        // One that blocks its thread cannot be ended, and is left behind.
+        let began = Instant::now();
+        while !self.control.is_idle(&owned) && began.elapsed() < CANCEL_PATIENCE {
+            std::thread::sleep(BREATH);
+        }
+    }
+
     /// Commits what is finished, and leaves the group: the consumer's drop does that.
     pub(super) fn close(mut self) {
         self.draining = true;
         // Whatever was said before; the consumer's drop waits for it.
         self.control.commit_again();
-        self.commit(self.control.commits(), self.last_commit());
+        let commits = self.control.commits();
+        self.commit_last(commits);
         // A revocation that is open has had its time: the worker has waited for what runs.
         let answered = self.assignment.drained();
         if let Err(error) = self.carry_out(answered).and_then(|()| self.answer_rebalances()) {

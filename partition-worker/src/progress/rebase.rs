@@ -1,5 +1,6 @@
 //! Where a group goes on, set by an operator.
 
+use super::fold::PIECE;
 use super::{Progress, Seal};
 use crate::error::Error;
 use crate::partition::{Epoch, TopicId, TopicPartition};
@@ -20,15 +21,18 @@ pub struct Rebased {
     pub topic_id: Option<TopicId>,
     /// Finished offsets that were forgotten.
     pub forgotten: u64,
+    /// Parked records from `to` on, which are parked no more.
+    pub parked: u64,
 }
 
 impl<DB: WorkerSql> Progress<DB> {
     /// Sets anew where the group goes on in this partition, after a worker has stopped because the topic was deleted and made
     /// anew, or because the log does not have the offset that is next. Call it for each partition, then start the workers again.
     ///
-    /// Everything that is known of the partition is forgotten: records from `to` on are handled, whether or not the group has
-    /// handled them before, those below are not. `actor` (1 to 255 bytes) and `reason` (1 to 4,000) go into
-    /// `leastlock_partition_audit`, in the same transaction.
+    /// What is known of the partition is forgotten: records from `to` on are handled, whether or not the group has handled or
+    /// [parked](crate::parked) them before, and whatever died of them; those below are not. What is parked below `to` stays parked, and with
+    /// it its key; it is [released or discarded](crate::Parked) as ever. Copies in the parking topic are not touched. `actor` (1 to 255
+    /// bytes) and `reason` (1 to 4,000) go into `leastlock_partition_audit`, in the same transaction.
     ///
     /// It [seals](Self::seal) the partition, so it waits for handlers that are open, and a worker that runs is fenced and joins its
     /// group anew.
@@ -64,8 +68,13 @@ impl<DB: WorkerSql> Progress<DB> {
         loop {
             // Fenced: somebody has sealed meanwhile, who is fenced by the next seal.
             let Seal::Sealed(sealed) = self.seal(partition).await? else { continue };
-            let rebased =
-                Rebased { epoch: sealed.epoch, from: sealed.next_offset, topic_id: sealed.topic_id, forgotten: 0 };
+            let rebased = Rebased {
+                epoch: sealed.epoch,
+                from: sealed.next_offset,
+                topic_id: sealed.topic_id,
+                forgotten: 0,
+                parked: 0,
+            };
             if let Some(rebased) = self.answered(self.set(partition, rebased, to, actor, reason)).await? {
                 tracing::info!(%partition, to, from = rebased.from, "where a group goes on was set anew");
                 return Ok(rebased);
@@ -88,12 +97,36 @@ impl<DB: WorkerSql> Progress<DB> {
             tx.roll_back().await?;
             return Ok(None);
         }
-        let forgotten = self.about(DB::FOLD_FORGET, partition).bind(i64::MAX).execute::<DB>(&mut tx).await?;
+        let parked = self.forget_failed(&mut tx, partition, to).await?;
+        let mut forgotten = 0;
+        loop {
+            let piece = self.forget_below(&mut tx, partition, i64::MAX).await?;
+            forgotten += piece;
+            if piece < PIECE {
+                break;
+            }
+        }
         let topic_id = rebased.topic_id.map(|topic_id| topic_id.to_string());
         let audit = self.about(DB::AUDIT, partition).bind("rebase").bind(actor).bind(reason);
         audit.bind(rebased.from).bind(to).bind(topic_id.as_deref()).execute::<DB>(&mut tx).await?;
         tx.commit().await?;
-        Ok(Some(Rebased { forgotten, ..rebased }))
+        Ok(Some(Rebased { forgotten, parked, ..rebased }))
+    }
+
+    /// Forgets what is known of failed records, behind the guard row: a record that will be handled is not parked, and no death is held
+    /// against it. Answers how many were parked.
+    async fn forget_failed(
+        &self,
+        connection: &mut DB::Connection,
+        partition: &TopicPartition,
+        to: i64,
+    ) -> Result<u64, sqlx::Error> {
+        self.about(DB::PARKED_HOLD, partition).fetch_all::<DB>(&mut *connection).await?;
+        let parked = self.about(DB::PARKED_FORGET, partition).bind(to).execute::<DB>(&mut *connection).await?;
+        self.about(DB::PARKED_OPEN, partition).execute::<DB>(&mut *connection).await?;
+        self.about(DB::TENURE_FORGET, partition).execute::<DB>(&mut *connection).await?;
+        self.about(DB::SUSPECT_FORGET_ALL, partition).execute::<DB>(connection).await?;
+        Ok(parked)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Taking a partition over, in two committed steps.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::pin;
 use std::time::Duration;
@@ -9,7 +8,11 @@ use leastlock_core::{ErrorClass, Statement, classify};
 
 use super::{Progress, answered, millis};
 use crate::partition::{Epoch, TopicId, TopicPartition};
+use crate::runs::Runs;
 use crate::sql::{Found, WorkerSql};
+
+/// Finished offsets that one statement reads: few, since each is bounded by the seal's time-out.
+const PAGE: usize = 5_000;
 
 /// How a seal ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +49,7 @@ pub struct Sealed {
     /// Which topic of that name it is. `None`: nobody has [said](Progress::identify) yet.
     pub topic_id: Option<TopicId>,
     /// The finished offsets from `next_offset` on.
-    pub finished: BTreeSet<i64>,
+    pub finished: Runs,
     /// Who was in the way at some time.
     pub blockers: Vec<Blocker>,
 }
@@ -161,12 +164,36 @@ impl<DB: WorkerSql> Progress<DB> {
             Err(error) if is_wait_over::<DB>(&error) => return Ok(Guard::Blocked { blockers }),
             Err(error) => return Err(error),
         };
-        let finished = self.about(DB::SEAL_FINISHED, partition).fetch_all::<DB>(&mut tx).await?;
-        let finished = finished.iter().map(|row| row.int(0)).collect::<Result<BTreeSet<i64>, _>>()?;
+        let finished = match next_offset {
+            Some(next_offset) => self.finished(&mut tx, partition, next_offset).await?,
+            None => Runs::new(),
+        };
         tx.commit().await?;
-        let finished = next_offset.map_or_else(BTreeSet::new, |next| finished.range(next..).copied().collect());
         let topic_id = topic_id.as_deref().map(TopicId::stored).transpose()?;
         Ok(Guard::Raised(Sealed { epoch, next_offset, topic_id, finished, blockers }))
+    }
+
+    /// The finished offsets from this one on.
+    async fn finished(
+        &self,
+        connection: &mut DB::Connection,
+        partition: &TopicPartition,
+        mut from: i64,
+    ) -> Result<Runs, sqlx::Error> {
+        let limit = i64::try_from(PAGE).unwrap_or(i64::MAX);
+        let mut finished = Runs::new();
+        loop {
+            let page = self.about(DB::SEAL_FINISHED, partition).bind(from).bind(limit);
+            let page = page.fetch_all::<DB>(&mut *connection).await?;
+            for row in &page {
+                let offset = row.int(0)?;
+                finished.insert(offset);
+                from = offset + 1;
+            }
+            if page.len() < PAGE {
+                return Ok(finished);
+            }
+        }
     }
 
     /// Fixes where a group starts that has no `next_offset` yet; answers whether it is this epoch's to do, and undone.

@@ -6,7 +6,7 @@ use leastlock_core::{ErrorClass, Statement, classify, to_its_end};
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool, Transaction};
 
-use super::{Found, Place, WorkerSql};
+use super::{Found, GroupPartition, WorkerSql};
 use crate::own_transaction::OwnTransaction;
 
 const BEGIN: &str = include_str!("../../sql/mysql/begin.sql");
@@ -93,7 +93,11 @@ impl WorkerSql for MySql {
         error.is_some_and(|error| error.number() == NO_SAVEPOINT)
     }
 
-    async fn claim_gate(connection: &mut MySqlConnection, of: Place<'_>, owner: &str) -> Result<i64, sqlx::Error> {
+    async fn claim_gate(
+        connection: &mut MySqlConnection,
+        of: GroupPartition<'_>,
+        owner: &str,
+    ) -> Result<i64, sqlx::Error> {
         loop {
             let raise = of.bind_next(Statement::new(GATE_RAISE).bind(owner));
             if raise.execute::<Self>(&mut *connection).await? == 1 {
@@ -110,7 +114,7 @@ impl WorkerSql for MySql {
 
     async fn raise_guard(
         connection: &mut MySqlConnection,
-        of: Place<'_>,
+        of: GroupPartition<'_>,
         epoch: i64,
         owner: &str,
     ) -> Result<Option<Found>, sqlx::Error> {

@@ -153,8 +153,8 @@ impl Driver {
 
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Sealed { batch, partition, start } => {
-                let calls = self.assignment.sealed(batch, &partition, start);
+            Order::Sealed { grant, partition, start } => {
+                let calls = self.assignment.sealed(grant, &partition, start);
                 self.carry_out(calls);
             }
             Order::Fenced(partition) => {
@@ -245,7 +245,7 @@ impl Driver {
         for call in calls {
             match call {
                 Call::Seal { .. } if self.draining => {}
-                Call::Seal { batch, partitions } => self.control.seal(batch, partitions),
+                Call::Seal { grant, partitions } => self.control.seal(grant, partitions),
                 Call::StopSealing(partitions) | Call::Cancel(partitions) => {
                     drop(self.control.take_away(&partitions, true));
                 }

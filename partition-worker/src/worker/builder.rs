@@ -211,7 +211,8 @@ impl<M: Mode> Builder<M> {
     }
 
     /// How often finished offsets are folded into one number in the database; they also are after every 1,000 records of a
-    /// partition. Default: 2 s.
+    /// partition; with [`run_batches`](Worker::run_batches) after 100 batches, if that is more; after a quarter of
+    /// [`Limits::finished_rows`], if that is less. Default: 2 s.
     pub fn fold_every(mut self, period: Duration) -> Self {
         self.settings.fold_every = period;
         self

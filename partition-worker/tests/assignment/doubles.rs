@@ -1,7 +1,7 @@
 //! Machines that make the classic mistakes.
 
 use leastlock_partition_worker::TopicPartition;
-use leastlock_partition_worker::assignment::{Assignment, Batch, Call, Phase};
+use leastlock_partition_worker::assignment::{Assignment, Call, Grant, Phase};
 
 use crate::machine::Machine;
 
@@ -25,8 +25,8 @@ macro_rules! as_it_should {
         }
     };
     (@ sealed) => {
-        fn sealed(&mut self, batch: Batch, partition: &TopicPartition, answer: Option<i64>) -> Vec<Call<i64>> {
-            self.0.sealed(batch, partition, answer)
+        fn sealed(&mut self, grant: Grant, partition: &TopicPartition, answer: Option<i64>) -> Vec<Call<i64>> {
+            self.0.sealed(grant, partition, answer)
         }
     };
     (@ revoked) => {
@@ -118,14 +118,14 @@ impl Double for CommitsLost {
 /// Does not look which event a seal belongs to.
 pub(crate) struct HearsStaleSeals {
     right: Assignment<i64>,
-    batch: Option<Batch>,
+    grant: Option<Grant>,
 }
 
 impl HearsStaleSeals {
     fn note(&mut self, calls: Vec<Call<i64>>) -> Vec<Call<i64>> {
         for call in &calls {
-            if let Call::Seal { batch, .. } = call {
-                self.batch = Some(*batch);
+            if let Call::Seal { grant, .. } = call {
+                self.grant = Some(*grant);
             }
         }
         calls
@@ -134,7 +134,7 @@ impl HearsStaleSeals {
 
 impl Machine for HearsStaleSeals {
     fn begin() -> Self {
-        Self { right: Assignment::new(), batch: None }
+        Self { right: Assignment::new(), grant: None }
     }
 
     fn assigned(&mut self, partitions: &[TopicPartition]) -> Vec<Call<i64>> {
@@ -142,8 +142,8 @@ impl Machine for HearsStaleSeals {
         self.note(calls)
     }
 
-    fn sealed(&mut self, batch: Batch, partition: &TopicPartition, answer: Option<i64>) -> Vec<Call<i64>> {
-        self.right.sealed(self.batch.unwrap_or(batch), partition, answer)
+    fn sealed(&mut self, grant: Grant, partition: &TopicPartition, answer: Option<i64>) -> Vec<Call<i64>> {
+        self.right.sealed(self.grant.unwrap_or(grant), partition, answer)
     }
 
     fn revoked(&mut self, partitions: &[TopicPartition]) -> Vec<Call<i64>> {
@@ -181,8 +181,8 @@ impl Machine for FlushesKept {
         self.right.assigned(partitions)
     }
 
-    fn sealed(&mut self, batch: Batch, partition: &TopicPartition, answer: Option<i64>) -> Vec<Call<i64>> {
-        self.right.sealed(batch, partition, answer)
+    fn sealed(&mut self, grant: Grant, partition: &TopicPartition, answer: Option<i64>) -> Vec<Call<i64>> {
+        self.right.sealed(grant, partition, answer)
     }
 
     fn revoked(&mut self, partitions: &[TopicPartition]) -> Vec<Call<i64>> {
@@ -211,26 +211,26 @@ impl Double for FlushesKept {
 /// Calls `assign` for all with the first that is sealed.
 pub(crate) struct AssignsEarly {
     right: Assignment<i64>,
-    batch: Option<(Batch, Vec<TopicPartition>)>,
+    grant: Option<(Grant, Vec<TopicPartition>)>,
 }
 
 impl Machine for AssignsEarly {
     fn begin() -> Self {
-        Self { right: Assignment::new(), batch: None }
+        Self { right: Assignment::new(), grant: None }
     }
 
     fn assigned(&mut self, partitions: &[TopicPartition]) -> Vec<Call<i64>> {
         let calls = self.right.assigned(partitions);
-        if let [Call::Seal { batch, partitions }] = &calls[..] {
-            self.batch = Some((*batch, partitions.clone()));
+        if let [Call::Seal { grant, partitions }] = &calls[..] {
+            self.grant = Some((*grant, partitions.clone()));
         }
         calls
     }
 
-    fn sealed(&mut self, batch: Batch, partition: &TopicPartition, answer: Option<i64>) -> Vec<Call<i64>> {
-        let mut calls = self.right.sealed(batch, partition, answer);
-        for other in self.batch.take_if(|(own, _)| *own == batch).into_iter().flat_map(|(_, others)| others) {
-            calls.extend(self.right.sealed(batch, &other, Some(0)));
+    fn sealed(&mut self, grant: Grant, partition: &TopicPartition, answer: Option<i64>) -> Vec<Call<i64>> {
+        let mut calls = self.right.sealed(grant, partition, answer);
+        for other in self.grant.take_if(|(own, _)| *own == grant).into_iter().flat_map(|(_, others)| others) {
+            calls.extend(self.right.sealed(grant, &other, Some(0)));
         }
         calls
     }

@@ -1,6 +1,6 @@
 //! What is under test, and what may happen to it.
 
-use leastlock_partition_worker::assignment::{Assignment, Batch, Call, Phase};
+use leastlock_partition_worker::assignment::{Assignment, Call, Grant, Phase};
 use leastlock_partition_worker::lanes::{Lane, LaneKey, Laned};
 use leastlock_partition_worker::{Epoch, TopicPartition};
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ pub(crate) trait Machine {
     const FORGETS_GHOSTS: bool = false;
     fn begin() -> Self;
     fn assigned(&mut self, partitions: &[TopicPartition]) -> Vec<Call<i64>>;
-    fn sealed(&mut self, batch: Batch, partition: &TopicPartition, answer: Option<i64>) -> Vec<Call<i64>>;
+    fn sealed(&mut self, grant: Grant, partition: &TopicPartition, answer: Option<i64>) -> Vec<Call<i64>>;
     fn revoked(&mut self, partitions: &[TopicPartition]) -> Vec<Call<i64>>;
     fn drained(&mut self) -> Vec<Call<i64>>;
     fn lost(&mut self, partitions: &[TopicPartition]) -> Vec<Call<i64>>;
@@ -29,8 +29,8 @@ impl Machine for Assignment<i64> {
         Self::assigned(self, partitions)
     }
 
-    fn sealed(&mut self, batch: Batch, partition: &TopicPartition, answer: Option<i64>) -> Vec<Call<i64>> {
-        Self::sealed(self, batch, partition, answer)
+    fn sealed(&mut self, grant: Grant, partition: &TopicPartition, answer: Option<i64>) -> Vec<Call<i64>> {
+        Self::sealed(self, grant, partition, answer)
     }
 
     fn revoked(&mut self, partitions: &[TopicPartition]) -> Vec<Call<i64>> {

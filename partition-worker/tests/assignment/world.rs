@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leastlock_partition_worker::assignment::{Batch, Call, Phase};
+use leastlock_partition_worker::assignment::{Call, Grant, Phase};
 use leastlock_partition_worker::lanes::Lanes;
 use leastlock_partition_worker::tracker::CommitTracker;
 use leastlock_partition_worker::{Epoch, TopicPartition};
@@ -46,8 +46,8 @@ pub(crate) struct World<M> {
     /// What Kafka has given and not taken back.
     given: BTreeSet<TopicPartition>,
     event: Option<Event>,
-    seals: Vec<(Batch, TopicPartition)>,
-    stopped: Vec<(Batch, TopicPartition)>,
+    seals: Vec<(Grant, TopicPartition)>,
+    stopped: Vec<(Grant, TopicPartition)>,
     sealed: BTreeSet<TopicPartition>,
     draining: bool,
     epochs: i64,
@@ -105,15 +105,15 @@ impl<M: Machine> World<M> {
                 self.obey(calls)?;
             }
             Op::Seal { pick, fenced } if !self.seals.is_empty() => {
-                let (batch, partition) = self.seals.swap_remove(pick % self.seals.len());
+                let (grant, partition) = self.seals.swap_remove(pick % self.seals.len());
                 self.sealed.insert(partition.clone());
                 let start = self.partitions[&partition].committed;
-                let calls = self.machine.sealed(batch, &partition, (!fenced).then_some(start));
+                let calls = self.machine.sealed(grant, &partition, (!fenced).then_some(start));
                 self.obey(calls)?;
             }
             Op::LateSeal { pick } if !self.stopped.is_empty() => {
-                let (batch, partition) = self.stopped.swap_remove(pick % self.stopped.len());
-                let calls = self.machine.sealed(batch, &partition, Some(0));
+                let (grant, partition) = self.stopped.swap_remove(pick % self.stopped.len());
+                let calls = self.machine.sealed(grant, &partition, Some(0));
                 self.obey(calls)?;
             }
             Op::Deliver { partition } => self.deliver(&TopicPartition::new("t", partition))?,
@@ -166,9 +166,9 @@ impl<M: Machine> World<M> {
     fn obey(&mut self, calls: Vec<Call<i64>>) -> Checked {
         for call in calls {
             match call {
-                Call::Seal { batch, partitions } => {
+                Call::Seal { grant, partitions } => {
                     self.stopped.append(&mut self.seals);
-                    self.seals.extend(partitions.into_iter().map(|partition| (batch, partition)));
+                    self.seals.extend(partitions.into_iter().map(|partition| (grant, partition)));
                 }
                 Call::StopSealing(partitions) => {
                     let (stopped, goes_on) =

@@ -216,6 +216,53 @@ pub(crate) async fn metadata_that_the_broker_refuses_is_cut_and_the_offset_commi
     assert!((1_000..=4_096).contains(&commit.metadata.len()), "there is as much as the broker takes, or half of it");
 }
 
+/// Of 700 records in 7 keys, those of one key fail for a while; answers how many of the others were processed meanwhile.
+async fn processed_behind_a_stuck_key(broker: Broker, limits: Limits, looks: usize) -> usize {
+    let rig = Rig::new(broker, 1).await;
+    rig.produce(&KEYS, 1..=100).await;
+    let (log, stuck) = (Log::default(), Arc::new(AtomicBool::new(true)));
+    let holds = Arc::clone(&stuck);
+    let handler = log.first(move |record| {
+        let holds = record.key() == Some(KEYS[0].as_bytes()) && holds.load(Ordering::SeqCst);
+        Box::pin(async move { if holds { Err(Failure::retry("stuck")) } else { Ok(()) } })
+    });
+    let worker = start(rig.builder().limits(limits).max_attempts(u32::MAX), handler);
+    log.until(20).await;
+    let mut processed = 0;
+    for _ in 0..looks {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        processed = log.processed().len();
+        if processed == 600 {
+            break;
+        }
+    }
+    let commit = async || rig.committed().await.remove(0);
+    let runs = commit().await.finished().map_or(0, |finished| finished.runs());
+    assert!(runs > 0 && runs <= processed, "the map has the runs behind the slow record: {runs}");
+    stuck.store(false, Ordering::SeqCst);
+    leastlock_testkit::until("everything is committed", LIMIT, async || commit().await.offset == 700).await;
+    worker.stop().await;
+    log.assert_once(&KEYS, 100);
+    processed
+}
+
+/// As with a database: nothing more must come, so a machine that stands still makes the check weaker, and never makes it fail.
+pub(crate) async fn p10_what_a_slow_key_holds_back_is_bounded(broker: Broker) {
+    let limits = Limits { records_per_partition: 200, finished_ahead: 5, ..Limits::default() };
+    let processed = processed_behind_a_stuck_key(broker, limits, 10).await;
+    assert!(processed < 300, "{processed} records were processed ahead of the slow one");
+}
+
+/// There are no rows to bound.
+pub(crate) async fn p10_the_limit_on_rows_of_a_database_is_none_without_one(broker: Broker) {
+    let limits = Limits { finished_rows: 5, ..Limits::default() };
+    assert_eq!(processed_behind_a_stuck_key(broker, limits, 300).await, 600);
+}
+
+pub(crate) async fn p10_double_without_a_limit_all_are_held(broker: Broker) {
+    assert_eq!(processed_behind_a_stuck_key(broker, Limits::default(), 300).await, 600);
+}
+
 /// Processes `count` records, the first `at_once` of which end only when they all have begun; answers the offsets in the order
 /// in which they began, if it came to an end.
 async fn begun(rig: &Rig, builder: Builder<AtLeastOnce>, at_once: usize, count: usize) -> Option<Vec<i64>> {

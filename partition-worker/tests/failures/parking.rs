@@ -1,13 +1,15 @@
 //! Parked keys, end to end.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use leastlock_partition_worker::dead_letter::Origin;
 use leastlock_partition_worker::on_failure::Cause;
 use leastlock_partition_worker::parked::{Asked, Discard, ParkedKey};
 use leastlock_partition_worker::{BatchFailure, BatchHandler, Failure, OnFailure, Parked, Record, WorkerSql};
 use leastlock_testkit::TestDatabase;
+use rdkafka::ClientConfig;
+use rdkafka::producer::{FutureProducer, FutureRecord};
 use sqlx::Transaction;
 use tokio_util::sync::CancellationToken;
 
@@ -219,6 +221,52 @@ pub(crate) async fn a_key_that_fails_again_is_parked_again<DB: Bus>(database: Te
     parking.free().await;
     worker.stop().await;
     rig.assert_exactly_once(&ALL, 3).await;
+}
+
+/// Each record of the key that is handled makes another one of the key, for as long as the key is not free.
+pub(crate) async fn p13_a_released_key_whose_records_come_as_fast_as_they_leave_becomes_free<DB: Bus>(
+    database: TestDatabase<DB>,
+) {
+    let rig = Rig::new(database, 1).await;
+    let copies = rig.broker.topic(1).await;
+    // Whether it goes on, and the newest number.
+    let (mended, newest): (Arc<AtomicBool>, _) = (Arc::default(), Arc::new(Mutex::new((true, 200_i64))));
+    rig.produce(&[BAD], 1..=200).await;
+    let (is_mended, made, topic) = (Arc::clone(&mended), Arc::clone(&newest), rig.topic.clone());
+    let producer: FutureProducer =
+        ClientConfig::new().set("bootstrap.servers", rig.broker.bootstrap()).create().expect("a producer");
+    let handler = Told::first("busy", move |_| {
+        let (topic, producer) = (topic.clone(), producer.clone());
+        let next = is_mended.load(Ordering::SeqCst).then(|| {
+            let (goes_on, newest) = &mut *made.lock().expect("no panic");
+            *newest += i64::from(*goes_on);
+            goes_on.then_some(newest.to_string())
+        });
+        Box::pin(async move {
+            let next = next.ok_or_else(|| Failure::permanent("no such account"))?;
+            if let Some(value) = next {
+                let record = FutureRecord::to(&topic).key(BAD).payload(&value);
+                producer.send(record, LIMIT).await.map_err(|(error, _)| Failure::retry(error))?;
+            }
+            Ok(())
+        })
+    });
+    let worker = start(rig.builder().on_failure(OnFailure::park_key(&copies)), handler);
+    rig.until("SELECT count(*) FROM leastlock_partition_parked_record", |found| found == 200, "parking").await;
+    let parked = Parked::new(&rig.database.pool, rig.group.as_str());
+    let key = parked.find(&rig.topic, BAD.as_bytes()).await.expect("a list").remove(0);
+    mended.store(true, Ordering::SeqCst);
+    assert_eq!(parked.release(&key.place, "ann", "the account is there now").await.expect("an answer"), Asked::Done);
+    rig.until("SELECT count(*) FROM leastlock_partition_parked", |found| found == 0, "free key").await;
+    let upto = {
+        let (goes_on, newest) = &mut *newest.lock().expect("no panic");
+        *goes_on = false;
+        *newest
+    };
+    rig.effects(upto).await;
+    worker.stop().await;
+    let numbers = numbers_of_the_bad_key(&rig).await;
+    assert_eq!(numbers, (1..=upto).collect::<Vec<_>>(), "in order, and each once");
 }
 
 pub(crate) async fn a_record_without_a_key_is_parked_alone<DB: Bus>(database: TestDatabase<DB>) {

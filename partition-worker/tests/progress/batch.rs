@@ -1,8 +1,7 @@
 //! The fence of many records, on every engine.
 
-use std::collections::BTreeSet;
-
 use leastlock_partition_worker::progress::Fold;
+use leastlock_partition_worker::runs::Runs;
 use leastlock_partition_worker::{Epoch, Progress};
 use leastlock_testkit::TestDatabase;
 
@@ -48,7 +47,7 @@ pub(crate) async fn a_batch_takes_effect_as_a_whole_and_is_told_what_is_finished
     assert_eq!(progress.fold(&partition(), epoch, 14).await.expect("a fold"), Fold::Folded { rows: 4 });
     assert!(!batch(&progress, epoch, &[13, 14]).await, "13 is folded");
     assert_eq!(finished(&progress, epoch, &[13, 14]).await, Some(vec![13]));
-    assert_eq!(sealed(&progress, 10).await.finished, BTreeSet::new());
+    assert_eq!(sealed(&progress, 10).await.finished, Runs::new());
 }
 
 pub(crate) async fn p7_a_batch_of_an_earlier_epoch_is_fenced<DB: Tested>(database: TestDatabase<DB>) {

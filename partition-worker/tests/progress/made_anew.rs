@@ -1,11 +1,14 @@
 //! A topic that is deleted and made anew: what is finished are records of the earlier one.
 
-use leastlock_core::Statement;
+use leastlock_core::{ErrorClass, Statement, classify};
+use leastlock_partition_worker::on_failure::Cause;
+use leastlock_partition_worker::parked::{Copied, Park, Parking, Queue};
+use leastlock_partition_worker::poison::{Found, Suspects};
 use leastlock_partition_worker::progress::{Entry, Fold, Identity, Seal, Sealed};
-use leastlock_partition_worker::{Error, Progress, TopicId};
+use leastlock_partition_worker::{Epoch, Error, Progress, TopicId};
 use leastlock_testkit::TestDatabase;
 
-use crate::bench::{Fence, Tested, entry, handle, owner, partition, prepared, sealed};
+use crate::bench::{Fence, GROUP, Tested, entry, handle, owner, partition, prepared, sealed};
 
 fn topic(bits: u128) -> TopicId {
     TopicId::new(bits).expect("not zero")
@@ -46,7 +49,7 @@ async fn another_topic<DB: Tested>(database: TestDatabase<DB>) -> (TestDatabase<
 async fn skipped<DB: Tested>(progress: &Progress<DB>) -> Vec<i64> {
     let sealed = seal(progress).await;
     let next = sealed.next_offset.expect("it is fixed");
-    (0..=12).filter(|offset| *offset < next || sealed.finished.contains(offset)).collect()
+    (0..=12).filter(|offset| *offset < next || sealed.finished.contains(*offset)).collect()
 }
 
 pub(crate) async fn p19_after_a_rebase_no_record_of_the_new_topic_is_skipped<DB: Tested>(database: TestDatabase<DB>) {
@@ -89,6 +92,86 @@ pub(crate) async fn p19_double_without_an_id_the_new_records_are_taken_for_done<
     let sealed = seal(&progress).await;
     assert_eq!(identity(&progress, &sealed, topic(2)).await, Identity::Same);
     assert_eq!(skipped(&progress).await, (0..=12).collect::<Vec<_>>());
+}
+
+const KEYS: [&[u8]; 2] = [b"85123A", b"71053"];
+
+/// Two keys are parked, with records 10 and 12, and 11; processes have died of record 12.
+async fn with_failed_records<DB: Tested>(
+    database: TestDatabase<DB>,
+) -> (TestDatabase<DB>, Progress<DB>, Parking<DB>, Suspects<DB>) {
+    let (database, progress) = another_topic(database).await;
+    let parking = Parking::new(database.pool.clone(), GROUP);
+    park(&database, &parking, KEYS[0], 10).await.expect("it is parked");
+    park(&database, &parking, KEYS[1], 11).await.expect("it is parked");
+    let mut tx = leastlock_core::begin(&database.pool).await.expect("a transaction");
+    assert!(parking.follow(&mut tx, &partition(), Queue::of_key(KEYS[0]), &copy(12)).await.expect("an answer"));
+    leastlock_core::commit(tx).await.expect("a commit");
+    let suspects = Suspects::new(database.pool.clone(), GROUP);
+    let begin = async |epoch| suspects.begin(&partition(), Epoch::new(epoch), 7).await.expect("it begins");
+    begin(1).await;
+    begin(2).await;
+    assert!(suspects.start(&partition(), Epoch::new(2), 12).await.expect("an answer"));
+    assert_eq!(begin(3).await, Found { suspects: 7, deaths: [(12, 1)].into() });
+    (database, progress, parking, suspects)
+}
+
+fn copy(offset: i64) -> Copied {
+    Copied { offset, parking_partition: 0, parking_offset: offset, attempts: 1 }
+}
+
+async fn park<DB: Tested>(
+    database: &TestDatabase<DB>,
+    parking: &Parking<DB>,
+    key: &[u8],
+    offset: i64,
+) -> Result<(), sqlx::Error> {
+    let (queue, cause) = (Queue::of_key(key), Cause::Permanent);
+    let park = Park { queue, key: Some(key), blocks: true, parking_topic: "parking", cause, reason: "wrong" };
+    let mut tx = leastlock_core::begin(&database.pool).await?;
+    parking.park(&mut tx, &partition(), &park, &copy(offset)).await?;
+    leastlock_core::commit(tx).await
+}
+
+/// The offsets that are parked of each key.
+async fn parked<DB: Tested>(parking: &Parking<DB>) -> Vec<Vec<i64>> {
+    let mut parked = Vec::new();
+    for key in KEYS {
+        let next = parking.next(&partition(), Queue::of_key(key), -1, 10).await.expect("an answer");
+        parked.push(next.iter().map(|copy| copy.offset).collect());
+    }
+    parked
+}
+
+pub(crate) async fn p19_after_a_rebase_nothing_is_parked_that_will_be_handled<DB: Tested>(database: TestDatabase<DB>) {
+    let (database, progress, parking, _) = with_failed_records(database).await;
+    assert_eq!(parked(&parking).await, [vec![10, 12], vec![11]]);
+    let rebased = progress.rebase(&partition(), 11, "anna", "handle 11 and 12 again").await.expect("a rebase");
+    assert_eq!((rebased.parked, parked(&parking).await), (2, vec![vec![10], vec![]]));
+    let standing = parking.queues(&partition(), 10).await.expect("an answer");
+    assert_eq!(standing.iter().map(|one| one.queue).collect::<Vec<_>>(), [Queue::of_key(KEYS[0])], "the other is free");
+    let rebased = progress.rebase(&partition(), 0, "anna", "the topic was made anew").await.expect("a rebase");
+    assert_eq!((rebased.parked, parked(&parking).await), (1, vec![vec![], vec![]]));
+    park(&database, &parking, KEYS[0], 10).await.expect("another record may fail at the same offset");
+}
+
+pub(crate) async fn p19_after_a_rebase_no_death_is_held_against_a_new_record<DB: Tested>(database: TestDatabase<DB>) {
+    let (_database, progress, _, suspects) = with_failed_records(database).await;
+    let rebased = progress.rebase(&partition(), 0, "anna", "the topic was made anew").await.expect("a rebase");
+    assert_eq!(suspects.begin(&partition(), rebased.epoch, 7).await.expect("it begins"), Found::default());
+}
+
+/// Sets where to go on and keeps what is known of failed records.
+pub(crate) async fn p19_double_a_rebase_that_keeps_what_is_parked_meets_it_again<DB: Tested>(
+    database: TestDatabase<DB>,
+) {
+    let (database, _, parking, suspects) = with_failed_records(database).await;
+    database.execute("UPDATE leastlock_partition SET next_offset = 0, topic_id = NULL").await;
+    database.execute("DELETE FROM leastlock_partition_done").await;
+    let met = park(&database, &parking, KEYS[0], 10).await.expect_err("it is parked already");
+    assert_eq!(classify::<DB>(&met), ErrorClass::UniqueViolation);
+    let found = suspects.begin(&partition(), Epoch::new(9), 7).await.expect("it begins");
+    assert_eq!(found.deaths, [(12, 1)].into());
 }
 
 pub(crate) async fn a_rebase_says_who_and_why<DB: Tested>(database: TestDatabase<DB>) {

@@ -1,11 +1,11 @@
 //! What holds on every engine.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leastlock_core::{Engine, Statement};
-use leastlock_partition_worker::Epoch;
 use leastlock_partition_worker::progress::{Entry, Fold, Guard, Seal};
+use leastlock_partition_worker::runs::Runs;
+use leastlock_partition_worker::{Epoch, Timeouts};
 use leastlock_testkit::TestDatabase;
 use leastlock_testkit::database::sql;
 use tokio::sync::oneshot;
@@ -28,7 +28,7 @@ async fn redone<DB: Tested>(
     database.execute(next_and_finished).await;
     let second = sealed(&owner(&database, "second"), 10).await;
     let start = second.next_offset.expect("it was fixed");
-    let redone = (10..=13).filter(|offset| *offset >= start && !second.finished.contains(offset)).collect();
+    let redone = (10..=13).filter(|offset| *offset >= start && !second.finished.contains(*offset)).collect();
     (database, redone)
 }
 
@@ -39,7 +39,7 @@ pub(crate) async fn p5_a_seal_answers_what_is_finished_and_what_is_a_gap<DB: Tes
     let epoch = sealed(&progress, 10).await.epoch;
     assert_eq!(progress.fold(&partition(), epoch, 11).await.expect("a fold"), Fold::Folded { rows: 1 });
     let fourth = sealed(&progress, 10).await;
-    assert_eq!((fourth.next_offset, fourth.finished), (Some(11), BTreeSet::from([12, 13])));
+    assert_eq!((fourth.next_offset, fourth.finished), (Some(11), Runs::from_iter([12, 13])));
 }
 
 pub(crate) async fn p5_double_the_highest_finished_offset_loses_the_gap<DB: Tested>(database: TestDatabase<DB>) {
@@ -85,7 +85,7 @@ pub(crate) async fn effects_beside_a_fold<DB: Tested>(database: TestDatabase<DB>
     let about = |sql| Statement::new(sql).bind(GROUP).bind("stock-moves").bind(0_i64);
     let raise = about(DB::FOLD_RAISE).bind(epoch.get()).bind(11_i64).bind(1_000_i64);
     assert_eq!(raise.execute::<DB>(&mut fold).await.expect("the fold's first step"), 1);
-    let forget = about(DB::FOLD_FORGET).bind(11_i64);
+    let forget = about(DB::FOLD_FORGET).bind(11_i64).bind(1_000_i64);
     assert_eq!(forget.execute::<DB>(&mut fold).await.expect("the fold's second step"), 1);
 
     let pool = database.pool.clone();
@@ -202,4 +202,49 @@ pub(crate) async fn nobody_waits_at_the_fence_for_a_start_to_be_fixed<DB: Tested
     assert_eq!(looked.expect("an answer"), Entry::Fenced);
     assert!(progress.anchor(&partition(), sealed.epoch, 10).await.expect("an answer"));
     assert_eq!(entry(&progress, sealed.epoch, 10).await, Entry::Entered);
+}
+
+/// Marks record 10 and every second one behind it as finished, 2 to the power of `doublings` in all.
+async fn finish_many<DB: Tested>(database: &TestDatabase<DB>, doublings: u32) -> u64 {
+    let double = sql::<DB>(
+        "INSERT INTO leastlock_partition_done (group_id, topic, partition, record_offset) \
+         SELECT group_id, topic, partition, record_offset + $1 FROM leastlock_partition_done",
+        "INSERT INTO leastlock_partition_done (group_id, topic, `partition`, record_offset) \
+         SELECT group_id, topic, `partition`, record_offset + ? FROM leastlock_partition_done",
+    );
+    let mut connection = database.pool.acquire().await.expect("a connection");
+    for doubling in 0..doublings {
+        let shift = 2_i64 << doubling;
+        Statement::new(double).bind(shift).execute::<DB>(&mut connection).await.expect("twice as many");
+    }
+    1 << doublings
+}
+
+/// More than a worker leaves behind that keeps its limits, and less time for a statement than it would take to read all of it.
+pub(crate) async fn many_finished_offsets_do_not_take_the_seal_beyond_its_time<DB: Tested>(database: TestDatabase<DB>) {
+    let database = prepared(database).await;
+    let first = owner(&database, "first");
+    let epoch = sealed(&first, 10).await.epoch;
+    assert!(handle(&database, Fence::real::<DB>(), epoch, 10).await);
+    let many = finish_many(&database, 18).await;
+    let timeouts = Timeouts { seal: Duration::from_millis(250), ..Timeouts::default() };
+    let second = owner(&database, "second").with_timeouts(timeouts);
+    let epoch = second.claim_gate(&partition()).await.expect("a claim");
+    let Guard::Raised(sealed) = second.raise_guard(&partition(), epoch).await.expect("an attempt") else {
+        panic!("nobody is in the way");
+    };
+    assert_eq!((sealed.finished.count(), sealed.finished.runs() as u64), (many, many));
+}
+
+pub(crate) async fn a_fold_forgets_many_offsets_piece_by_piece<DB: Tested>(database: TestDatabase<DB>) {
+    let database = prepared(database).await;
+    let progress = owner(&database, "owner");
+    let epoch = sealed(&progress, 10).await.epoch;
+    assert!(handle(&database, Fence::real::<DB>(), epoch, 10).await);
+    // Three pieces and some, of 5,000 each.
+    let many = finish_many(&database, 14).await;
+    let last = 10 + 2 * (i64::try_from(many).expect("small") - 1);
+    let folded = progress.fold(&partition(), epoch, last).await.expect("a fold");
+    assert_eq!(folded, Fold::Folded { rows: many - 1 });
+    assert_eq!(sealed(&progress, 10).await.finished, Runs::from_iter([last]));
 }

@@ -315,8 +315,9 @@ pub(crate) async fn a_partition_that_a_stranger_has_sealed_is_taken_again<DB: Bu
     rig.assert_exactly_once(&KEYS, 4).await;
 }
 
-/// Of 700 records in 7 keys, those of one key fail for a while; answers how many of the others were handled meanwhile.
-async fn handled_behind_a_stuck_key<DB: Bus>(database: TestDatabase<DB>, limits: Limits, looks: usize) -> i64 {
+/// Of 700 records in 7 keys, those of one key fail for a while; answers how many of the others were handled meanwhile, and how many rows
+/// that made of finished offsets.
+async fn handled_behind_a_stuck_key<DB: Bus>(database: TestDatabase<DB>, limits: Limits, looks: usize) -> (i64, i64) {
     let rig = Rig::new(database, 1).await;
     rig.produce(&KEYS, 1..=100).await;
     let stuck = Arc::new(AtomicBool::new(true));
@@ -329,10 +330,11 @@ async fn handled_behind_a_stuck_key<DB: Bus>(database: TestDatabase<DB>, limits:
         }),
     );
     rig.effects(20).await;
-    let mut handled = 0;
+    let (mut handled, mut rows) = (0, 0);
     for _ in 0..looks {
         tokio::time::sleep(Duration::from_millis(200)).await;
         handled = rig.database.int("SELECT count(*) FROM effect").await;
+        rows = rig.database.int("SELECT count(*) FROM leastlock_partition_done").await;
         if handled == 600 {
             break;
         }
@@ -340,21 +342,31 @@ async fn handled_behind_a_stuck_key<DB: Bus>(database: TestDatabase<DB>, limits:
     stuck.store(false, Ordering::SeqCst);
     rig.effects(700).await;
     worker.stop().await;
+    assert_eq!(rig.database.int("SELECT count(*) FROM leastlock_partition_done").await, 0, "all is folded");
     rig.assert_exactly_once(&KEYS, 100).await;
-    handled
+    (handled, rows)
 }
 
 pub(crate) async fn p10_what_a_slow_key_holds_back_is_bounded<DB: Bus>(database: TestDatabase<DB>) {
     // Nothing more must come, so a machine that stands still makes the check weaker, and never makes it fail.
     // Behind each record of the slow key there is a run of six others.
     let limits = Limits { records_per_partition: 200, finished_ahead: 5, ..Limits::default() };
-    let handled = handled_behind_a_stuck_key(database, limits, 10).await;
+    let (handled, _) = handled_behind_a_stuck_key(database, limits, 10).await;
     // What was delivered before the pause goes on: up to the 30, and the 128 between two looks at the limits, twice.
     assert!(handled < 300, "{handled} records were handled ahead of the slow one");
 }
 
 pub(crate) async fn p10_double_without_a_limit_all_are_held<DB: Bus>(database: TestDatabase<DB>) {
-    assert_eq!(handled_behind_a_stuck_key(database, Limits::default(), 300).await, 600);
+    assert_eq!(handled_behind_a_stuck_key(database, Limits::default(), 300).await, (600, 600));
+}
+
+/// However the finished offsets lie, each of them has a row, which the next owner reads.
+pub(crate) async fn p10_the_rows_of_finished_offsets_behind_a_slow_key_are_bounded<DB: Bus>(
+    database: TestDatabase<DB>,
+) {
+    let limits = Limits { records_per_partition: 200, finished_rows: 30, ..Limits::default() };
+    let (handled, rows) = handled_behind_a_stuck_key(database, limits, 10).await;
+    assert!(rows <= handled && rows < 300, "{rows} rows for {handled} records that were handled ahead of the slow one");
 }
 
 /// The topic was made anew, or records were deleted before they were handled.
