@@ -133,13 +133,13 @@ impl<DB: WorkerSql> Progress<DB> {
         self.answered(tx.commit()).await
     }
 
-    /// As [`commit`](Self::commit), and begins the next handler's transaction on the same connection, in one message, for whoever has another
-    /// record to handle: that saves a [`begin`](Self::begin), and the round trips with which sqlx tests a connection on its way back to the
-    /// pool and out of it. `None`: committed, and nothing is begun (SQLite, where an open transaction keeps others from
-    /// writing).
+    /// As [`commit`](Self::commit), and begins the next handler's transaction on the same connection, in one message, for
+    /// whoever has another record to handle: that saves a [`begin`](Self::begin), and the round trips with which sqlx tests a
+    /// connection on its way back to the pool and out of it. `None`: committed, and nothing is begun (SQLite, where an open
+    /// transaction keeps others from writing).
     ///
-    /// Nothing of the transaction that was committed goes over to the next, but what lives in the session does, as it does for the next
-    /// user of any pooled connection.
+    /// Nothing of the transaction that was committed goes over to the next, but what lives in the session does, as it does for
+    /// the next user of any pooled connection.
     ///
     /// # Errors
     /// As for [`commit`](Self::commit). Nothing is begun then.
