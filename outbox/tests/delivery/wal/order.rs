@@ -198,6 +198,7 @@ pub(crate) async fn b15_slot_is_moved_by_the_acknowledged_prefix_only(database: 
     assert_eq!(product.values(), ["1.0", "1.1", "1.2", "1.3", "2.0", "2.1", "2.2", "2.3"]);
     assert!(shop.catches_up().await);
     product.crash().await;
+    assert!(shop.comes_to("NOT active").await, "its session is gone");
 
     // The double loses what it has read and not published.
     doubles::commit(&shop, "unpublished").await;
