@@ -18,6 +18,9 @@ const AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// How long the answer to the last commit is waited for before partitions are given up: well below a session.
 const LAST_ANSWER: Duration = Duration::from_secs(5);
 
+/// How long that to an earlier one is, where commits are hints.
+const HINT_ANSWER: Duration = Duration::from_secs(1);
+
 /// When to commit next, and what the broker has taken so far.
 pub(super) struct Commits {
     every: Duration,
@@ -133,6 +136,8 @@ impl Poller {
             return;
         }
         if self.setup.revoke_timeout.is_none() {
+            // It is a hint, and still better a late one than an old one.
+            self.wait_for_round(Instant::now() + HINT_ANSWER);
             if let Err(error) = self.consumer.commit(&commit_list(&commits), CommitMode::Async) {
                 tracing::warn!(%error, "offsets were not committed");
             }
