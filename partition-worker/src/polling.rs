@@ -19,6 +19,7 @@ use crate::record::Record;
 use crate::runs::{Commit, Runs};
 
 mod commits;
+mod committer;
 mod context;
 mod copy;
 mod pauses;
@@ -105,7 +106,7 @@ pub(crate) fn start(
     let names: Vec<&str> = setup.topics.iter().map(String::as_str).collect();
     consumer.subscribe(&names).map_err(|source| Error::Kafka { operation: "subscribing", source })?;
     let (answer, ended) = oneshot::channel();
-    let poller = Poller::new(consumer, setup, control, orders);
+    let poller = Poller::new(consumer, setup, control, orders).map_err(|_| Error::PollingThreadEnded)?;
     let thread = std::thread::Builder::new().name("leastlock-poll".into());
     let spawned = thread.spawn(move || {
         // If the worker's future is gone nobody waits for the answer.

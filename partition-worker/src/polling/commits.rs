@@ -6,6 +6,7 @@ use rdkafka::consumer::{CommitMode, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
+use super::committer::Committer;
 use super::poller::Poller;
 use crate::partition::TopicPartition;
 use crate::runs::Commit;
@@ -14,11 +15,11 @@ use crate::runs::Commit;
 const ALL_EVERY: u32 = 10;
 /// A commit that failed is made again after so long at the latest.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
-
 /// How long the answer to the last commit is waited for before partitions are given up: well below a session.
 const LAST_ANSWER: Duration = Duration::from_secs(5);
-/// How long one look for it takes.
-const LOOK: Duration = Duration::from_millis(10);
+
+/// How long that to an earlier one is, where commits are hints.
+const HINT_ANSWER: Duration = Duration::from_secs(1);
 
 /// When to commit next, and what the broker has taken so far.
 pub(super) struct Commits {
@@ -27,36 +28,61 @@ pub(super) struct Commits {
     count: u32,
     /// The size of the largest metadata that the broker has taken.
     metadata_taken: usize,
-    /// A commit on its way with larger metadata than that, and its size.
-    trial: Option<usize>,
-    /// Whether metadata was cut because of it.
-    is_cut: bool,
+    committer: Committer,
+    /// What is being committed.
+    round: Option<Round>,
+}
+
+/// Commits of one moment, and how far they have come.
+struct Round {
+    commits: Vec<(TopicPartition, Commit)>,
+    /// The size of the metadata of one that was sent alone; `None`: all were sent.
+    alone: Option<usize>,
+    until: Option<Instant>,
 }
 
 impl Commits {
-    pub(super) fn new(every: Duration) -> Self {
-        Self { every, due: Instant::now() + every, count: 0, metadata_taken: 0, trial: None, is_cut: false }
+    pub(super) fn new(every: Duration, committer: Committer) -> Self {
+        Self { every, due: Instant::now() + every, count: 0, metadata_taken: 0, committer, round: None }
     }
 
-    /// Which of these has the largest metadata, if it is larger than what the broker has taken.
-    fn untried(&self, commits: &[(TopicPartition, Commit)]) -> Option<usize> {
+    /// Sends the next part of a round. A broker that takes no metadata of some size refuses the offset with it. So what is larger
+    /// than all before is committed alone.
+    fn send(&mut self, commits: Vec<(TopicPartition, Commit)>, until: Option<Instant>) {
+        if commits.is_empty() {
+            return;
+        }
         let sizes = commits.iter().map(|(_, commit)| commit.metadata.len()).enumerate();
-        sizes.max_by_key(|(_, size)| *size).filter(|(_, size)| *size > self.metadata_taken).map(|(place, _)| place)
+        let largest = sizes.max_by_key(|(_, size)| *size).filter(|(_, size)| *size > self.metadata_taken);
+        let next = largest.map_or(&*commits, |(place, _)| std::slice::from_ref(&commits[place]));
+        self.committer.commit(commit_list(next), until);
+        self.round = Some(Round { commits, alone: largest.map(|(_, size)| size), until });
+    }
+
+    fn send_all(&mut self, commits: Vec<(TopicPartition, Commit)>, until: Option<Instant>) {
+        self.committer.commit(commit_list(&commits), until);
+        self.round = Some(Round { commits, alone: None, until });
+    }
+
+    /// What has not been sent yet of these partitions is not to be.
+    pub(super) fn forget(&mut self, partitions: &[TopicPartition]) {
+        if let Some(round) = &mut self.round {
+            round.commits.retain(|(partition, _)| !partitions.contains(partition));
+        }
     }
 }
 
 impl Poller {
-    /// Commits from time to time, and waits for no answer. librdkafka sends explicit commits in order, and answers each through the
-    /// context. A group that is between two generations refuses them, which stops nothing: they are made again, or it is the next
-    /// owner's turn.
+    /// Commits from time to time, and waits for no answer. A group that is between two generations refuses commits, which stops
+    /// nothing: they are made again, or it is the next owner's turn.
     pub(super) fn commit_if_due(&mut self) {
-        let now = Instant::now();
-        if self.consumer.context().commit_failed() {
-            // Of several in flight it is not told which, so all is said again; what is too old by then is overtaken.
-            self.again_soon();
+        if self.commits.round.is_some()
+            && let Some(answer) = self.commits.committer.answer(Duration::ZERO)
+        {
+            self.go_on(answer);
         }
-        self.end_trial();
-        if now < self.commits.due {
+        let now = Instant::now();
+        if self.commits.round.is_some() || now < self.commits.due {
             return;
         }
         self.commits.due = now + self.commits.every;
@@ -64,125 +90,80 @@ impl Poller {
         if self.commits.count.is_multiple_of(ALL_EVERY) {
             self.control.commit_again();
         }
-        let commits = self.control.commits();
-        self.commit(commits);
+        self.commits.send(self.control.commits(), None);
     }
 
-    /// Commits, and waits for no answer. A broker that takes no metadata of some size refuses the offset with it. So what is larger
-    /// than all before is tried alone, and until it is answered the rest has no more metadata than was taken before.
-    fn commit(&mut self, mut commits: Vec<(TopicPartition, Commit)>) {
-        let untried = self.commits.untried(&commits).filter(|_| self.commits.trial.is_none());
-        let untried = untried.map(|place| commits.swap_remove(place));
-        for (_, commit) in &mut commits {
-            self.commits.is_cut |= commit.metadata.len() > self.commits.metadata_taken;
-            commit.cut(self.commits.metadata_taken);
-        }
-        self.send(&commits);
-        if let Some(untried) = untried {
-            self.commits.trial = Some(untried.1.metadata.len());
-            self.send_awaited(&[untried]);
-        }
-    }
-
-    /// Notes what became of the largest metadata so far.
-    fn end_trial(&mut self) {
-        let Some(size) = self.commits.trial else { return };
-        let Some(answer) = self.consumer.context().answer() else { return };
-        self.commits.trial = None;
-        if std::mem::take(&mut self.commits.is_cut) {
-            self.control.commit_again();
-        }
-        match answer {
-            Ok(()) => self.commits.metadata_taken = size,
-            Err(error) if is_too_large(&error) => {
-                self.refused(size);
+    /// Goes on with a round, after an answer.
+    fn go_on(&mut self, answer: KafkaResult<()>) {
+        let Some(Round { mut commits, alone, until }) = self.commits.round.take() else { return };
+        match (answer, alone) {
+            (Ok(()), None) => {}
+            (Ok(()), Some(size)) => {
+                self.commits.metadata_taken = size;
+                self.commits.send(commits, until);
+            }
+            (Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::OffsetMetadataTooLarge)), Some(size)) => {
+                let room = self.commits.metadata_taken.max(size / 2);
+                tracing::warn!(
+                    size,
+                    room,
+                    "the broker takes no metadata of this size (offset.metadata.max.bytes); it is cut"
+                );
+                self.control.metadata_refused(room);
+                for (_, commit) in &mut commits {
+                    commit.cut(room);
+                }
+                self.commits.send(commits, until);
+            }
+            (Err(error), alone) => {
+                // The group is between two generations, its coordinator is on the move, or it knows this worker no more.
+                tracing::debug!(%error, partitions = commits.len(), "offsets were not committed");
+                #[cfg(feature = "metrics")]
+                crate::metrics::record::commit_failed();
                 self.control.commit_again();
-                self.commits.due = Instant::now();
-            }
-            // It is said again already, since a commit has failed.
-            Err(error) => tracing::warn!(%error, "an offset was not committed"),
-        }
-    }
-
-    /// Commits before partitions are given up. Where nothing else tells the next owner what is finished, the answer is waited for; what the
-    /// client calls back meanwhile is answered afterwards.
-    pub(super) fn commit_last(&mut self, mut commits: Vec<(TopicPartition, Commit)>) {
-        if self.setup.revoke_timeout.is_none() {
-            return self.commit(commits);
-        }
-        self.commits.trial = None;
-        let deadline = Instant::now() + LAST_ANSWER;
-        while !commits.is_empty() {
-            let untried = self.commits.untried(&commits);
-            let next = untried.map_or(&*commits, |place| std::slice::from_ref(&commits[place]));
-            let size = untried.map(|place| commits[place].1.metadata.len());
-            self.send_awaited(next);
-            match (self.answer_by(deadline), size) {
-                (Ok(()), None) => return,
-                (Ok(()), Some(size)) => self.commits.metadata_taken = size,
-                (Err(error), Some(size)) if is_too_large(&error) => {
-                    let room = self.refused(size);
-                    for (_, commit) in &mut commits {
-                        commit.cut(room);
-                    }
-                }
-                (Err(error), size) => {
-                    tracing::warn!(%error, "offsets were not committed before their partitions were given up");
-                    if size.is_some() {
-                        self.send(&commits);
-                    }
-                    return self.again_soon();
+                self.commits.due = self.commits.due.min(Instant::now() + AGAIN_AFTER);
+                if alone.is_some() {
+                    // The others may have more luck.
+                    self.commits.send_all(commits, until);
                 }
             }
         }
     }
 
-    /// Waits for the answer to the commit that was sent.
-    fn answer_by(&mut self, deadline: Instant) -> KafkaResult<()> {
-        loop {
-            if let Some(answer) = self.consumer.context().answer() {
-                return answer;
-            }
-            if Instant::now() >= deadline {
-                return Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::RequestTimedOut));
-            }
-            self.poll_beside(LOOK);
-        }
-    }
-
-    /// The broker takes no metadata of this size; answers how much it may take.
-    fn refused(&mut self, size: usize) -> usize {
-        let room = self.commits.metadata_taken.max(size / 2);
-        tracing::warn!(size, room, "the broker takes no metadata of this size (offset.metadata.max.bytes); it is cut");
-        self.control.metadata_refused(room);
-        room
-    }
-
-    fn send_awaited(&mut self, commits: &[(TopicPartition, Commit)]) {
-        self.consumer.context().await_answer(commits);
-        self.send(commits);
-    }
-
-    fn send(&mut self, commits: &[(TopicPartition, Commit)]) {
+    /// Commits before partitions are given up. Where nothing else tells the next owner what is finished, the answer is waited for.
+    pub(super) fn commit_last(&mut self, commits: Vec<(TopicPartition, Commit)>) {
         if commits.is_empty() {
             return;
         }
-        if let Err(error) = self.consumer.commit(&commit_list(commits), CommitMode::Async) {
-            tracing::warn!(%error, "offsets were not committed");
-            self.consumer.context().refuse(commits, error);
-            self.again_soon();
+        if self.setup.revoke_timeout.is_none() {
+            // It is a hint, and still better a late one than an old one.
+            self.wait_for_round(Instant::now() + HINT_ANSWER);
+            if let Err(error) = self.consumer.commit(&commit_list(&commits), CommitMode::Async) {
+                tracing::warn!(%error, "offsets were not committed");
+            }
+            return;
         }
+        let deadline = Instant::now() + LAST_ANSWER;
+        // What was committed before must not arrive later.
+        if self.wait_for_round(deadline) {
+            self.commits.send(commits, Some(deadline));
+            if self.wait_for_round(deadline) {
+                return;
+            }
+        }
+        self.commits.round = None;
+        tracing::warn!("the last offsets before partitions are given up were not answered in time");
     }
 
-    /// Has everything committed again.
-    fn again_soon(&mut self) {
-        self.control.commit_again();
-        self.commits.due = self.commits.due.min(Instant::now() + AGAIN_AFTER);
+    /// Waits until all of a round is answered; answers whether that was in time.
+    fn wait_for_round(&mut self, deadline: Instant) -> bool {
+        while self.commits.round.is_some() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Some(answer) = self.commits.committer.answer(left) else { return false };
+            self.go_on(answer);
+        }
+        true
     }
-}
-
-const fn is_too_large(error: &KafkaError) -> bool {
-    matches!(error, KafkaError::ConsumerCommit(RDKafkaErrorCode::OffsetMetadataTooLarge))
 }
 
 fn commit_list(commits: &[(TopicPartition, Commit)]) -> TopicPartitionList {

@@ -9,6 +9,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::TopicPartitionList;
 
 use super::commits::Commits;
+use super::committer::Committer;
 use super::context::Context;
 use super::{Control, Order, Setup, Start, copy};
 use crate::assignment::{Assignment, Phase};
@@ -35,7 +36,7 @@ const LEAVE_GRACE: Duration = Duration::from_secs(1);
 const LEAVE_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct Poller {
-    pub(super) consumer: BaseConsumer<Context>,
+    pub(super) consumer: Arc<BaseConsumer<Context>>,
     pub(super) setup: Setup,
     pub(super) control: Arc<dyn Control>,
     pub(super) assignment: Assignment<Start>,
@@ -52,8 +53,6 @@ pub(super) struct Poller {
     burst: Vec<Record>,
     look_at: Instant,
     pub(super) leaving: Option<Leaving>,
-    /// What was met while something else was waited for.
-    met: Option<Error>,
     #[cfg(feature = "metrics")]
     measure_at: Instant,
     /// The lags that were recorded last.
@@ -75,11 +74,12 @@ impl Poller {
         setup: Setup,
         control: Arc<dyn Control>,
         orders: Receiver<Order>,
-    ) -> Self {
+    ) -> std::io::Result<Self> {
         let now = Instant::now();
-        Self {
+        let consumer = Arc::new(consumer);
+        Ok(Self {
+            commits: Commits::new(setup.commit_every, Committer::start(&consumer)?),
             consumer,
-            commits: Commits::new(setup.commit_every),
             setup,
             control,
             orders,
@@ -92,12 +92,11 @@ impl Poller {
             rejoin_at: None,
             look_at: now,
             leaving: None,
-            met: None,
             #[cfg(feature = "metrics")]
             measure_at: now,
             #[cfg(feature = "metrics")]
             lags: std::collections::BTreeMap::new(),
-        }
+        })
     }
 
     pub(super) fn run(mut self) -> Result<(), Error> {
@@ -128,9 +127,6 @@ impl Poller {
     }
 
     fn poll(&mut self) -> Result<(), Error> {
-        if let Some(error) = self.met.take() {
-            return Err(error);
-        }
         let mut wait = if self.assignment.open_revocation().is_some() { LOOK_SOON } else { POLL };
         let (mut judged, mut now) = (Ok(()), None);
         for _ in 0..BURST {
@@ -151,22 +147,6 @@ impl Poller {
             self.control.deliver(&mut self.burst);
         }
         judged
-    }
-
-    /// Polls once, for what the client calls back; a record that comes meanwhile is delivered with the next ones.
-    pub(super) fn poll_beside(&mut self, wait: Duration) {
-        match self.consumer.poll(wait) {
-            Some(Ok(message)) if !self.draining => {
-                let record = copy::record(&mut self.sources, &message).with_polled_at(Instant::now());
-                self.burst.push(record);
-            }
-            Some(Ok(_)) | None => {}
-            Some(Err(error)) => {
-                if let Err(error) = judge(error) {
-                    self.met.get_or_insert(error);
-                }
-            }
-        }
     }
 
     fn obey(&mut self, order: Order) -> Result<(), Error> {

@@ -79,6 +79,7 @@ impl Poller {
                 Call::Seal { .. } if self.draining => {}
                 Call::Seal { grant, partitions } => self.control.seal(grant, partitions),
                 Call::StopSealing(partitions) | Call::Cancel(partitions) => {
+                    self.commits.forget(&partitions);
                     drop(self.control.take_away(&partitions, true));
                 }
                 Call::Drain(partitions) => {
@@ -86,6 +87,7 @@ impl Poller {
                     self.drain_since = Instant::now();
                 }
                 Call::Commit(partitions) => {
+                    self.commits.forget(&partitions);
                     let commits = self.control.take_away(&partitions, false);
                     self.commit_last(commits);
                 }
@@ -168,6 +170,7 @@ impl Poller {
         self.draining = true;
         let owned: Vec<_> = self.assignment.phases().filter(|(_, phase)| phase.is_assigned()).collect();
         let owned: Vec<_> = owned.into_iter().map(|(partition, _)| partition.clone()).collect();
+        self.commits.forget(&owned);
         let commits = self.control.take_away(&owned, lost);
         if !lost {
             self.commit_last(commits);
