@@ -86,7 +86,12 @@ pub(crate) async fn p19_a_topic_made_anew_under_the_worker_stops_it<DB: Bus>(dat
     rig.broker.make_anew(&topic, 1).await;
     rig.produce(&KEY, 101..=105).await;
     let error = worker.ended().await.expect_err("the topic is another one");
-    assert!(matches!(&error, Error::TopicMadeAnew { topic, .. } if *topic == rig.topic), "{error:?}");
+    // A fetch at the old offset may find the new log too short before the worker has looked.
+    let is_told = |error: &Error| match error {
+        Error::TopicMadeAnew { topic, .. } => *topic == rig.topic,
+        error => matches!(error, Error::OffsetOutOfRange { .. }),
+    };
+    assert!(is_told(&error), "{error:?}");
     rebase(&rig).await;
     let next = start(rig.builder(), Told::plain("next"));
     // What the first has handled of the new topic is handled again.
