@@ -124,14 +124,14 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
-    /// The work of a [`run`](crate::CorrectnessLease::run) failed.
+    /// The work of a [`run`](crate::Lease::run) failed.
     #[error("the work under the lease failed")]
     Work {
         /// What it said.
         #[source]
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The work of a [`run`](crate::CorrectnessLease::run) was cancelled before it ended.
+    /// The work of a [`run`](crate::Lease::run) was cancelled before it ended.
     #[error("the work under {name} was cancelled before it ended")]
     Cancelled {
         /// The lock.

@@ -71,6 +71,7 @@
 //! are logged at INFO with the target `leastlock_lease`: lock, token, owner as a short hash, job, times. Nothing else is
 //! logged above TRACE.
 
+mod accessors;
 mod acquire;
 mod clock;
 mod error;
@@ -78,11 +79,13 @@ mod event;
 mod fence;
 mod held;
 mod hold;
+mod kind;
 mod lease;
 mod leases;
 mod lock_name;
 mod migrations;
 mod permit;
+mod queue;
 mod release;
 mod renewal;
 mod run;
@@ -99,7 +102,8 @@ pub use crate::clock::{BootClock, BootTime, Clock};
 pub use crate::error::Error;
 pub use crate::fence::{Blocker, Fence, Refusal, Sealed};
 pub use crate::hold::Hold;
-pub use crate::lease::CorrectnessLease;
+pub use crate::kind::{Correctness, Efficiency, Kind};
+pub use crate::lease::{CorrectnessLease, EfficiencyLease, Lease};
 pub use crate::leases::Leases;
 pub use crate::lock_name::LockName;
 pub use crate::migrations::MIGRATIONS;
@@ -111,7 +115,8 @@ pub use crate::sql::LeaseSql;
 pub use crate::sql_store::SqlLeaseStore;
 pub use crate::state::{LeaseStatus, LossReason};
 pub use crate::store::{
-    Claim, FencedStore, Grant, Holder, LeaseStore, Pause, Release, Renewal, StoreError, StoreToken,
+    Capabilities, Claim, FairStore, FencedStore, FloorRule, Grant, Holder, LeaseEnding, LeaseStore, Order, Pause,
+    Polling, Release, Renewal, StoreError, StoreToken, Waiter, WakeUp,
 };
 pub use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 pub use crate::work_error::WorkError;

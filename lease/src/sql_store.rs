@@ -6,7 +6,9 @@ use leastlock_core::{Dialect, Statement, begin, classify};
 use sqlx::Pool;
 
 use crate::sql::LeaseSql;
-use crate::store::{Claim, FencedStore, Grant, Holder, LeaseStore, Pause, Release, Renewal, StoreError};
+use crate::store::{
+    Capabilities, Claim, FencedStore, Grant, Holder, LeaseStore, Polling, Release, Renewal, StoreError,
+};
 use crate::token::{FencingToken, OwnerHash};
 
 /// The lock store in the table `leastlock_lease`.
@@ -71,13 +73,16 @@ impl<DB: Dialect> Clone for SqlLeaseStore<DB> {
 
 impl<DB: LeaseSql> LeaseStore for SqlLeaseStore<DB> {
     type Token = FencingToken;
+    type Waiter = Polling;
+
+    const CAPABILITIES: Capabilities = Capabilities::PLAIN;
 
     async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
         self.try_acquire(claim).await.map_err(store_error::<DB>)
     }
 
-    async fn wait(&self, _claim: Claim<'_>, pause: Pause) {
-        tokio::time::sleep(pause.poll).await;
+    fn waiter(&self, _claim: Claim<'_>) -> Polling {
+        Polling
     }
 
     async fn renew(&self, claim: Claim<'_>, token: FencingToken) -> Result<Renewal, StoreError> {
@@ -95,6 +100,9 @@ impl<DB: LeaseSql> LeaseStore for SqlLeaseStore<DB> {
         let released = self.change(statement).await.map_err(store_error::<DB>)?;
         Ok(if released { Release::Released } else { Release::NotOwner })
     }
+
+    /// Its time in the row ends it.
+    fn let_expire(&self, _claim: Claim<'_>, _remaining: Duration) {}
 }
 
 impl<DB: LeaseSql> FencedStore for SqlLeaseStore<DB> {}

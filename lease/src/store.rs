@@ -1,4 +1,4 @@
-//! What a lock store must do.
+//! What a lock store must do, and what it says of itself.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -9,7 +9,8 @@ use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 
 /// A place where locks are kept: one attempt each to acquire, renew and release.
 ///
-/// The rest (retries, deadlines, what may be believed after a timeout) is the library's and the same for every store.
+/// The rest (retries, deadlines, what may be believed after a timeout, the waiters of one process) is the library's and the
+/// same for every store.
 ///
 /// # Contract
 /// - **One attempt.** A method sends its request once. It does not retry, and may be dropped at any moment by a time-out;
@@ -17,28 +18,44 @@ use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 /// - **An error is not an answer.** It may come although the request took effect. The caller goes on with the same nonce.
 /// - **The store's clock decides** when a lease has run out, at the moment when the request is carried out.
 /// - [`acquire`](Self::acquire) grants a lock that is free or whose lease has run out, and the one that the same nonce
-///   holds already: that one keeps its token, and its lease is extended. A nonce that has released is never granted the
+///   holds already: that one keeps its token, and its lease is extended. The nonce that has released last is not granted the
 ///   lock again. Where the store has a queue, an attempt that is not granted keeps its place.
 /// - [`renew`](Self::renew) extends only a lease that stands, of the same nonce and token. It never creates one: a lease
 ///   that has run out, or that somebody else took, is [`Renewal::NotOwner`].
 /// - [`release`](Self::release) ends only the lease (or the place in the queue) of this nonce; repeating it answers the
 ///   same until somebody else takes the lock. Nothing else is changed by it.
+/// - What a store keeps in this process for a claim (a session, a node, a connection) ends with an answered
+///   [`release`](Self::release), or with [`let_expire`](Self::let_expire): one of the two comes for every claim for which
+///   [`acquire`](Self::acquire) was called, unless the process or its runtime ends.
 pub trait LeaseStore: Send + Sync + 'static {
     /// [`FencingToken`] where the store issues one, `()` where it cannot.
     type Token: StoreToken;
 
+    /// How a waiter learns that another attempt may be granted: [`Polling`], or of the store's own.
+    type Waiter: Waiter;
+
+    /// What differs between stores and is no matter of types.
+    const CAPABILITIES: Capabilities;
+
     /// Tries to take the lock, once.
     fn acquire(&self, claim: Claim<'_>) -> impl Future<Output = Result<Grant<Self::Token>, StoreError>> + Send;
 
-    /// Waits until another attempt may be granted: for the store's own event, at most `pause.limit`, or, in a store that
-    /// must be polled, for `pause.poll`.
-    fn wait(&self, claim: Claim<'_>, pause: Pause) -> impl Future<Output = ()> + Send;
+    /// A waiter for this claim, whose first attempt was not granted. It asks nothing of the store before its first
+    /// [`wait`](Waiter::wait), and gives up what it uses when it is dropped.
+    fn waiter(&self, claim: Claim<'_>) -> Self::Waiter;
 
     /// Tries to extend the lease, once. `claim` is the one that was granted.
     fn renew(&self, claim: Claim<'_>, token: Self::Token) -> impl Future<Output = Result<Renewal, StoreError>> + Send;
 
     /// Tries to give the lock (or the place in its queue) up, once.
     fn release(&self, claim: Claim<'_>) -> impl Future<Output = Result<Release, StoreError>> + Send;
+
+    /// Nobody renews this claim any more, and nobody releases it: what its work has done is not known, or a release was not
+    /// answered. A store whose leases run out by themselves does nothing. One whose leases last as long as a session sees to
+    /// it that this one is over soon after `remaining`, and not before: until then its holder may have believed in it.
+    ///
+    /// Does not block, and may be called outside of a runtime.
+    fn let_expire(&self, claim: Claim<'_>, remaining: Duration);
 }
 
 /// A store whose tokens may guard a resource; only such a store gives a [`CorrectnessLease`](crate::CorrectnessLease).
@@ -49,8 +66,132 @@ pub trait LeaseStore: Send + Sync + 'static {
 /// - **Durable.** An issued token is never issued again: not after a crash, a restart or a fail-over of the store. (A store
 ///   that is restored from a copy needs the [`floor`](Claim::floor).)
 ///
-/// Redlock and a Redis that may lose its last writes do not have this, and must not implement it.
+/// Redlock does not have this, and must not implement it. A store that may lose its last writes has it only as a type of
+/// its own, whose name says what the caller accepts.
 pub trait FencedStore: LeaseStore<Token = FencingToken> {}
+
+/// A store that grants a lock in the order in which it was asked for: [`Order::Fifo`] as a bound, for callers that
+/// need turns.
+///
+/// # Contract
+/// An attempt that is not granted keeps its claim's place, however often it is repeated; a lock that becomes free goes to
+/// the oldest claim that is still there.
+pub trait FairStore: LeaseStore {}
+
+/// What differs between stores and is no matter of types; fixed, and shown by the conformance suite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Who gets a lock that becomes free.
+    pub order: Order,
+    /// How a waiter in another process learns of it.
+    pub wake_up: WakeUp,
+    /// How a lease ends that nobody renews.
+    pub ending: LeaseEnding,
+    /// What becomes of a claim whose floor the next token does not exceed.
+    pub floor: FloorRule,
+}
+
+impl Capabilities {
+    /// What a plain table has: whoever asks first, polled, leases that run out, tokens raised above the floor.
+    pub const PLAIN: Self = Self {
+        order: Order::WhoeverAsks,
+        wake_up: WakeUp::Polled,
+        ending: LeaseEnding::ByItself,
+        floor: FloorRule::Raised,
+    };
+
+    /// With another order.
+    #[must_use]
+    pub const fn order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    /// With another wake-up.
+    #[must_use]
+    pub const fn wake_up(self, wake_up: WakeUp) -> Self {
+        Self { wake_up, ..self }
+    }
+
+    /// With another ending.
+    #[must_use]
+    pub const fn ending(self, ending: LeaseEnding) -> Self {
+        Self { ending, ..self }
+    }
+
+    /// With another rule for the floor.
+    #[must_use]
+    pub const fn floor(self, floor: FloorRule) -> Self {
+        Self { floor, ..self }
+    }
+}
+
+/// Who gets a lock that becomes free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Order {
+    /// Whoever asks first. The waiters of one process take turns among themselves, and one of them asks.
+    WhoeverAsks,
+    /// The oldest claim, over all processes: [`FairStore`].
+    Fifo,
+}
+
+/// How a waiter in another process learns that a lock is free. (Of a lease that ends in its own process it always hears.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WakeUp {
+    /// It asks again, after pauses with full jitter.
+    Polled,
+    /// The store tells it of a release. A message may be lost, so it asks again now and then, and when the lease that it
+    /// waits for would run out.
+    Woken,
+}
+
+/// How a lease ends that nobody renews.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LeaseEnding {
+    /// At the store, when its TTL is over, whatever becomes of the process.
+    ByItself,
+    /// With a session, whose time-out is the store's. While the process lives, [`LeaseStore::let_expire`] ends it.
+    WithSession,
+}
+
+/// What becomes of a claim whose [floor](Claim::floor) the next token does not exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FloorRule {
+    /// The store raises its counter above the floor.
+    Raised,
+    /// The store cannot: [`Grant::BelowFloor`].
+    Refused,
+    /// There is no token.
+    NoToken,
+}
+
+/// How one waiter learns that another attempt may be granted.
+///
+/// # Contract
+/// - [`wait`](Self::wait) returns on the store's event for its lock, or after a bound of `pause`, whichever comes first;
+///   returning for no reason costs an attempt and does no harm.
+/// - **No event is missed.** What happens after the attempt that was not granted, between two waits included, ends the
+///   next wait. A waiter that only now begins to listen therefore looks once more, or returns at once.
+/// - If the store cannot be heard, it polls. It answers no error: the next attempt meets it.
+/// - It may be dropped at any moment, within a wait too.
+pub trait Waiter: Send + 'static {
+    /// Waits, as `pause` bounds it.
+    fn wait(&mut self, pause: Pause) -> impl Future<Output = ()> + Send;
+}
+
+/// The waiter of a store without events: it sleeps for [`Pause::poll`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Polling;
+
+impl Waiter for Polling {
+    async fn wait(&mut self, pause: Pause) {
+        tokio::time::sleep(pause.poll).await;
+    }
+}
 
 /// What a store issues with a lock.
 pub trait StoreToken: fmt::Debug + Copy + Send + Sync + 'static {
@@ -175,21 +316,22 @@ pub enum Release {
     NotOwner,
 }
 
-/// How long to wait before another attempt.
+/// How long to wait before another attempt, at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pause {
-    /// The time after which a store that must be polled is to be asked again; jittered.
+    /// For a waiter that must poll: full jitter, and no longer than the holder's lease.
     pub poll: Duration,
-    /// The longest wait for a store's own event.
-    pub limit: Duration,
+    /// For a waiter that is told: how long it relies on that. Not much longer than the holder's lease, whose end is no event
+    /// on most stores.
+    pub relying: Duration,
 }
 
 impl Pause {
-    /// A pause; `poll` is cut to `limit`.
+    /// A pause.
     #[must_use]
-    pub fn new(poll: Duration, limit: Duration) -> Self {
-        Self { poll: poll.min(limit), limit }
+    pub const fn new(poll: Duration, relying: Duration) -> Self {
+        Self { poll, relying }
     }
 }
 

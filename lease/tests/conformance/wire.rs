@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leastlock_lease::{Claim, FencedStore, FencingToken, Grant, LeaseStore, Pause, Release, Renewal, StoreError};
+use leastlock_lease::{
+    Capabilities, Claim, FencedStore, FencingToken, Grant, LeaseStore, Release, Renewal, StoreError,
+};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
@@ -81,6 +83,9 @@ impl<S> Wire<S> {
 
 impl<S: FencedStore> LeaseStore for Wire<S> {
     type Token = FencingToken;
+    type Waiter = S::Waiter;
+
+    const CAPABILITIES: Capabilities = S::CAPABILITIES;
 
     async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
         let control = &self.control;
@@ -97,8 +102,8 @@ impl<S: FencedStore> LeaseStore for Wire<S> {
         Ok(grant)
     }
 
-    async fn wait(&self, claim: Claim<'_>, pause: Pause) {
-        self.store.wait(claim, pause).await;
+    fn waiter(&self, claim: Claim<'_>) -> S::Waiter {
+        self.store.waiter(claim)
     }
 
     async fn renew(&self, claim: Claim<'_>, token: FencingToken) -> Result<Renewal, StoreError> {
@@ -116,6 +121,11 @@ impl<S: FencedStore> LeaseStore for Wire<S> {
         let release = self.store.release(claim).await;
         self.control.note("released");
         release
+    }
+
+    fn let_expire(&self, claim: Claim<'_>, remaining: Duration) {
+        self.control.note("left to expire");
+        self.store.let_expire(claim, remaining);
     }
 }
 

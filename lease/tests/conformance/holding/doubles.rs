@@ -2,8 +2,8 @@
 
 use leastlock_core::Statement;
 use leastlock_lease::{
-    Claim, FencedStore, FencingToken, Grant, LeaseSql, LeaseStore, OwnerNonce, Pause, Release, Renewal, SqlLeaseStore,
-    StoreError,
+    Capabilities, Claim, FencedStore, FencingToken, Grant, LeaseSql, LeaseStore, OwnerNonce, Polling, Release, Renewal,
+    SqlLeaseStore, StoreError,
 };
 use sqlx::Pool;
 
@@ -50,6 +50,9 @@ impl<DB: LeaseSql> MistakenStore<DB> {
 
 impl<DB: MistakenSql> LeaseStore for MistakenStore<DB> {
     type Token = FencingToken;
+    type Waiter = Polling;
+
+    const CAPABILITIES: Capabilities = Capabilities::PLAIN;
 
     async fn acquire(&self, mut claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
         if self.mistake == Mistake::ForgetsItsNonce {
@@ -58,9 +61,11 @@ impl<DB: MistakenSql> LeaseStore for MistakenStore<DB> {
         self.right().acquire(claim).await
     }
 
-    async fn wait(&self, claim: Claim<'_>, pause: Pause) {
-        self.right().wait(claim, pause).await;
+    fn waiter(&self, _claim: Claim<'_>) -> Polling {
+        Polling
     }
+
+    fn let_expire(&self, _claim: Claim<'_>, _remaining: std::time::Duration) {}
 
     async fn renew(&self, claim: Claim<'_>, token: FencingToken) -> Result<Renewal, StoreError> {
         if self.mistake != Mistake::RenewsByForce {
