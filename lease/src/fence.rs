@@ -16,7 +16,8 @@ use leastlock_core::{Statement, classify};
 use sqlx::Pool;
 
 use crate::error::Error;
-use crate::sql::LeaseSql;
+use crate::permit::Permit;
+use crate::sql::{LeaseSql, Mark};
 use crate::token::FencingToken;
 
 pub use blocker::Blocker;
@@ -133,6 +134,10 @@ impl Fence {
         let guard = row.optional_int(2)?.and_then(FencingToken::new);
         let owner = row.bytes(1)?;
         Ok(FencingToken::new(row.int(0)?).map(|generation| Newest { generation, owner, guard }))
+    }
+
+    fn mark<'a>(&'a self, permit: &'a Permit) -> Mark<'a> {
+        Mark { resource: &self.resource, generation: permit.token().value(), owner: &permit.owner().as_bytes()[..] }
     }
 
     fn idle_limit(&self, ttl: Duration) -> Duration {

@@ -86,6 +86,8 @@ mod lock_name;
 mod migrations;
 mod permit;
 mod queue;
+#[cfg(feature = "redis")]
+mod redis;
 mod release;
 mod renewal;
 mod run;
@@ -95,6 +97,7 @@ mod sql_store;
 mod state;
 mod store;
 mod token;
+mod wake;
 mod work_error;
 
 pub use crate::acquire::Acquire;
@@ -108,6 +111,8 @@ pub use crate::leases::Leases;
 pub use crate::lock_name::LockName;
 pub use crate::migrations::MIGRATIONS;
 pub use crate::permit::Permit;
+#[cfg(feature = "redis")]
+pub use crate::redis::{AcceptBestEffortToken, Durability, Durable, RedisLeaseStore, RedisWaiter, Undurable};
 pub use crate::release::Released;
 pub use crate::run::{Ending, Finished};
 pub use crate::scope::Scope;

@@ -349,7 +349,7 @@ impl StoreError {
         if self.retryable {
             "the lock store gave no answer; whether the request took effect is not known"
         } else {
-            "the lock store refused the request; have the crate's MIGRATIONS run?"
+            "the lock store refused the request, as its source says; on SQL, have the crate's MIGRATIONS run?"
         }
     }
 
@@ -368,4 +368,9 @@ impl StoreError {
     pub const fn is_retryable(&self) -> bool {
         self.retryable
     }
+}
+
+/// Whole milliseconds, rounded down: a lease is never longer than was asked for.
+pub(crate) fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

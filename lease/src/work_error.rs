@@ -96,5 +96,9 @@ fn commit_may_have_happened(error: &sqlx::Error) -> bool {
     if leastlock_core::classify::<sqlx::Sqlite>(error).leaves_commit_unknown() {
         return true;
     }
+    #[cfg(feature = "mysql")]
+    if leastlock_core::classify::<sqlx::MySql>(error).leaves_commit_unknown() {
+        return true;
+    }
     matches!(error, sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed)
 }

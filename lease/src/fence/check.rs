@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use leastlock_core::Statement;
 use sqlx::Transaction;
 
 use super::{Fence, Newest, database};
@@ -10,7 +9,6 @@ use crate::error::Error;
 use crate::event;
 use crate::permit::Permit;
 use crate::sql::LeaseSql;
-use crate::sql_store::milliseconds;
 use crate::state::LossReason;
 use crate::token::{FencingToken, OwnerHash};
 
@@ -95,15 +93,7 @@ impl Fence {
             return Err(self.refused(permit, Refusal::Lost { reason }));
         }
         let idle = self.idle_limit(permit.held().hold().ttl());
-        let passed = Statement::new(DB::CHECK)
-            .bind(&*self.resource)
-            .bind(permit.token().value())
-            .bind(&permit.owner().as_bytes()[..])
-            .bind(milliseconds(idle))
-            .fetch_optional::<DB>(tx)
-            .await
-            .map_err(database::<DB>(CHECK))?;
-        if passed.is_some() {
+        if DB::check(tx, self.mark(permit), idle).await.map_err(database::<DB>(CHECK))? {
             return Ok(());
         }
         let newest = self.newest::<DB>(tx).await.map_err(database::<DB>(CHECK))?;

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use leastlock_core::Statement;
 use leastlock_lease::{CorrectnessLease, Error, Fence, Permit, Sealed};
+use leastlock_testkit::TestEngine;
 use leastlock_testkit::process::{Child, child_role, hear, speak};
-use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::{PgPool, Postgres};
 
-use crate::database::{A_WRITES, B_WRITES, LIMIT, VALUE, eventually, expire, fixed, leases, lock, prepare, write};
+use crate::rig::{Rig, Sql};
+use crate::world::{A_WRITES, B_WRITES, LIMIT, VALUE, eventually, fixed, leases, lock, write};
 
 const URL: &str = "LEASTLOCK_TEST_URL";
 const MISTAKE: &str = "LEASTLOCK_TEST_MISTAKE";
@@ -24,8 +25,8 @@ fn fence() -> Fence {
     Fence::new("report").unwrap().idle_timeout(Duration::from_secs(3))
 }
 
-async fn acquire(database: &TestDatabase<Postgres>) -> CorrectnessLease {
-    leases(database).acquire(&lock(), fixed()).await.unwrap()
+async fn acquire(rig: &Sql<Postgres>) -> CorrectnessLease {
+    leases(rig).acquire(&lock(), fixed()).await.unwrap()
 }
 
 /// The child: seals, checks, and is stopped before it writes.
@@ -57,8 +58,9 @@ mod postgres {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn l28_seal_gets_past_a_stopped_holder_and_names_it() {
-        let (database, mut child, seal) = seal_past_stopped_holder(&[], Duration::from_secs(30)).await;
+        let (rig, mut child, seal) = seal_past_stopped_holder(&[], Duration::from_secs(30)).await;
         let (sealed, new) = seal;
+        let database = rig.database();
         let sealed = sealed.expect("the idle time-out ends the stopped transaction");
         let blocker = sealed.blockers.first().expect("whom it waited for");
         assert_eq!(blocker.state.as_deref(), Some("idle in transaction"));
@@ -76,8 +78,8 @@ mod postgres {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn l28_seal_never_goes_on_unsealed() {
         // The double holds the row without a bound: whoever is stopped then stops everybody.
-        let (database, mut child, (seal, new)) =
-            seal_past_stopped_holder(&[(MISTAKE, "1")], Duration::from_secs(3)).await;
+        let (rig, mut child, (seal, new)) = seal_past_stopped_holder(&[(MISTAKE, "1")], Duration::from_secs(3)).await;
+        let database = rig.database();
         let Err(Error::SealTimeout { waited, blockers, .. }) = seal else { panic!("{seal:?}") };
         assert!(waited >= Duration::from_secs(3) && blockers.len() == 1, "{waited:?}, {blockers:?}");
         let mut tx = database.pool.begin().await.unwrap();
@@ -91,11 +93,12 @@ mod postgres {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn l28_seal_gets_through_a_constant_load_of_checkers() {
-        let database = prepare(TestDatabase::<Postgres>::create().await).await;
-        let old = acquire(&database).await;
+        let rig = Sql::<Postgres>::create().await;
+        let database = rig.database();
+        let old = acquire(&rig).await;
         fence().seal(&database.pool, &old.permit().unwrap()).await.unwrap();
-        expire(&database).await;
-        let new = acquire(&database).await;
+        rig.expire().await;
+        let new = acquire(&rig).await;
 
         let load = Load::start(&database.pool, Check::OldWay, old.permit().unwrap()).await;
         let starved = seal_without_gate(&database.pool, Duration::from_secs(2)).await;
@@ -114,20 +117,21 @@ mod postgres {
 type Seal = (Result<Sealed, Error>, Permit);
 
 /// A child holds the guard row in a transaction and is stopped; B acquires and seals.
-async fn seal_past_stopped_holder(envs: &[(&str, &str)], limit: Duration) -> (TestDatabase<Postgres>, Child, Seal) {
-    let database = prepare(TestDatabase::<Postgres>::create().await).await;
+async fn seal_past_stopped_holder(envs: &[(&str, &str)], limit: Duration) -> (Sql<Postgres>, Child, Seal) {
+    let rig = Sql::<Postgres>::create().await;
+    let database = rig.database();
     let url = database.url.clone();
     let envs: Vec<_> = envs.iter().copied().chain([(URL, &*url)]).collect();
     let mut child = Child::rerun(HOLDER, &envs);
     child.line_containing("holding", LIMIT);
     child.stop();
-    expire(&database).await;
-    let lease = acquire(&database).await;
+    rig.expire().await;
+    let lease = acquire(&rig).await;
     let permit = lease.permit().unwrap();
     let sealed = fence().seal_limit(limit).seal(&database.pool, &permit).await;
     // The lease ends with the test's process; the permit keeps following it.
     std::mem::forget(lease);
-    (database, child, (sealed, permit))
+    (rig, child, (sealed, permit))
 }
 
 #[derive(Debug, Clone, Copy)]

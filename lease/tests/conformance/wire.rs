@@ -10,12 +10,12 @@ use leastlock_lease::{
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use crate::database::LIMIT;
+use crate::world::LIMIT;
 
 /// Passes requests on to a store as its [`Control`] says.
 #[derive(Debug)]
 pub(crate) struct Wire<S> {
-    store: S,
+    store: Arc<S>,
     control: Arc<Control>,
 }
 
@@ -77,7 +77,7 @@ impl<S> Wire<S> {
             renewal_gate: Semaphore::new(OPEN),
             log: Mutex::default(),
         });
-        (Self { store, control: Arc::clone(&control) }, control)
+        (Self { store: Arc::new(store), control: Arc::clone(&control) }, control)
     }
 }
 
@@ -87,14 +87,24 @@ impl<S: FencedStore> LeaseStore for Wire<S> {
 
     const CAPABILITIES: Capabilities = S::CAPABILITIES;
 
+    /// What is sent is on its way: it takes effect though nobody waits for the answer any more.
     async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
-        let control = &self.control;
+        let (store, control) = (Arc::clone(&self.store), Arc::clone(&self.control));
+        let (name, nonce, ttl, floor) = (claim.name.clone(), claim.nonce, claim.ttl, claim.floor);
+        let job = claim.job.map(str::to_owned);
         control.note("acquire sent");
-        let _pass = control.acquire_gate.acquire().await.unwrap();
-        let grant = self.store.acquire(claim).await?;
+        let request = tokio::spawn(async move {
+            let mut claim = Claim::new(&name, nonce, ttl);
+            (claim.floor, claim.job) = (floor, job.as_deref());
+            let _pass = control.acquire_gate.acquire().await.unwrap();
+            let grant = store.acquire(claim).await;
+            control.note("acquire done");
+            grant
+        });
+        let grant = request.await.unwrap()?;
         let lost = |count: u32| count.checked_sub(1);
-        if control.lost_replies.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lost).is_ok() {
-            if control.lost_replies_hang.load(Ordering::SeqCst) {
+        if self.control.lost_replies.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lost).is_ok() {
+            if self.control.lost_replies_hang.load(Ordering::SeqCst) {
                 std::future::pending::<()>().await;
             }
             return Err(StoreError::retryable("the reply was lost"));
