@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`Fence::seal`] | registers the generation; the new holder's first act |
 //! | [`Fence::check`] | protects one transaction of the caller's |
+//! | [`Fence::begin`] | begins one that is protected |
 
 mod blocker;
 mod check;
+mod protected;
 mod seal;
 
 use std::fmt;
@@ -22,6 +24,7 @@ use crate::token::FencingToken;
 
 pub use blocker::Blocker;
 pub use check::Refusal;
+pub use protected::Protected;
 pub use seal::Sealed;
 
 /// The guard of one protected resource, in the database where the resource is.
@@ -38,7 +41,7 @@ pub use seal::Sealed;
 /// | limit | default |
 /// |---|---|
 /// | resource's name | 200 bytes |
-/// | idling in a checked transaction, after which the server ends it (PostgreSQL) | the lease's TTL |
+/// | idling in a checked transaction, after which the server ends it (PostgreSQL; MariaDB: in one of [`begin`](Self::begin)) | the lease's TTL |
 /// | wait of a seal for transactions that were checked before | twice the lease's TTL |
 ///
 /// ```
@@ -92,8 +95,9 @@ impl Fence {
         Ok(Self { resource: resource.into_boxed_str(), idle_timeout: None, seal_limit: None })
     }
 
-    /// How long a checked transaction may idle before the server ends it (PostgreSQL: at least 1 ms; a stricter setting
-    /// of the session stays). It bounds how long a stopped holder can keep the next one from sealing.
+    /// How long a checked transaction may idle before the server ends it (PostgreSQL: at least 1 ms; MariaDB: whole seconds,
+    /// rounded up, and only in a transaction of [`begin`](Self::begin)). A stricter setting of the session stays. It bounds how
+    /// long a stopped holder can keep the next one from sealing.
     #[must_use]
     pub const fn idle_timeout(mut self, idle_timeout: Duration) -> Self {
         self.idle_timeout = Some(idle_timeout);

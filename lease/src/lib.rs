@@ -13,13 +13,15 @@
 //! - **A time-out is not an answer.** An unanswered acquisition is repeated under the same nonce and keeps its token; an
 //!   unanswered renewal makes the lease unconfirmed, and neither extends nor ends it; a lease whose work has an unknown outcome
 //!   is not released.
-//! - **Whoever dies blocks others for the TTL at most** and a stopped process that holds the guard row, on PostgreSQL,
-//!   until its transaction's idle time-out.
+//! - **Whoever dies blocks others for the TTL at most** and a stopped process that holds the guard row, on PostgreSQL and in
+//!   a transaction of [`Fence::begin`] on MariaDB, until its transaction's idle time-out.
+//! - **What a store cannot do is in its type.** A [`CorrectnessLease`] comes only from a [`FencedStore`]; an
+//!   [`EfficiencyLease`] comes from any store, and nothing protected takes it.
 //!
 //! # What it does not promise
 //! - That only one process *runs*. Effects outside the fenced resource (a mail, a call) can happen twice.
 //! - Anything about writers that do not check, or about late writes before the new holder has sealed: seal first.
-//! - Fairness: the SQL store has no queue.
+//! - Fairness over processes: SQL and Redis give a free lock to whoever asks first. The waiters of one process take turns.
 //! - On SQLite, that a stopped writer does not block the file.
 //!
 //! # Example
@@ -61,13 +63,16 @@
 //! |---|---|
 //! | `lock_name`, `token` | [`LockName`]; [`FencingToken`], [`OwnerNonce`] |
 //! | `hold`, `clock`, `state` | how long ([`Hold`]), by which clock ([`Clock`]), and what may be believed ([`LeaseStatus`]) |
-//! | `store`, `sql_store`, `sql` | what a lock store must do ([`LeaseStore`], [`FencedStore`]), and the one in SQL |
+//! | `store` | what a lock store must do ([`LeaseStore`], [`FencedStore`]) and says of itself ([`Capabilities`]) |
+//! | `sql_store`, `sql`; `redis` | the stores in SQL ([`SqlLeaseStore`]) and in Redis (`RedisLeaseStore`, feature `redis`) |
+//! | `queue`, `wake` | the waiters of one process, and how they hear of other processes ([`Waiter`]) |
 //! | `leases`, `acquire`, `renewal`, `release` | a lease's life: [`Leases`], [`Acquire`], [`Released`] |
-//! | `lease`, `run`, `scope`, `work_error` | [`CorrectnessLease`], the work under it, and how that ends |
+//! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
+//! | `run`, `scope`, `work_error` | the work under a lease, and how that ends |
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
 //!
 //! # Logging
-//! Lease events (acquired, renewal failed, lost, released, left to expire, late write refused, seal waits, tasks outlived)
+//! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, late write refused, seal waits, tasks outlived)
 //! are logged at INFO with the target `leastlock_lease`: lock, token, owner as a short hash, job, times. Nothing else is
 //! logged above TRACE.
 
@@ -103,7 +108,7 @@ mod work_error;
 pub use crate::acquire::Acquire;
 pub use crate::clock::{BootClock, BootTime, Clock};
 pub use crate::error::Error;
-pub use crate::fence::{Blocker, Fence, Refusal, Sealed};
+pub use crate::fence::{Blocker, Fence, Protected, Refusal, Sealed};
 pub use crate::hold::Hold;
 pub use crate::kind::{Correctness, Efficiency, Kind};
 pub use crate::lease::{CorrectnessLease, EfficiencyLease, Lease};

@@ -12,7 +12,7 @@ mod sqlite;
 use std::time::Duration;
 
 use leastlock_core::Dialect;
-use sqlx::Pool;
+use sqlx::{Pool, Transaction};
 
 use crate::fence::Blocker;
 use crate::lock_name::LockName;
@@ -61,6 +61,19 @@ pub trait Engine: Dialect {
         limits: Limits,
         waits_for: impl FnMut(Blocker) + Send,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+
+    /// Begins a transaction at READ COMMITTED whose idling the server bounds, if it can and
+    /// [`check`](Self::check) does not.
+    fn begin(
+        pool: &Pool<Self>,
+        idle: Duration,
+    ) -> impl Future<Output = Result<Transaction<'static, Self>, sqlx::Error>> + Send;
+
+    /// Commits it, and takes it out of the slot unless that failed.
+    fn commit(tx: &mut Option<Transaction<'static, Self>>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Rolls it back, and puts back what was set on its connection.
+    fn abandon(tx: Transaction<'static, Self>);
 
     /// Whether the caller's transaction may go on under this mark; share-locks the guard row if so.
     fn check(

@@ -184,6 +184,7 @@ mod tests {
             let _ = ended.await;
         };
         assert!(bell.is_heard(MOMENT, listens).await);
+        assert!(is_rung(&mut bell).await, "what it may have missed before shows when everybody looks");
         drop(end);
         assert!(is_rung(&mut bell).await, "whoever relied on it looks again");
         assert!(!bell.is_heard(MOMENT, |_| std::future::pending()).await, "one that never comes to listen");

@@ -72,8 +72,9 @@ impl fmt::Display for WorkError {
 }
 
 fn leaves_outcome_unknown(error: &(dyn StdError + 'static)) -> bool {
-    // A seal writes nothing of the work's, so not even its lost commit does.
-    if error.is::<Error>() {
+    // A seal or a check writes nothing of the work's, so not even its lost commit does; the commit of a protected transaction
+    // is the work's.
+    if error.downcast_ref::<Error>().is_some_and(|error| !error.is_of_a_commit()) {
         return false;
     }
     let mut link = Some(error);

@@ -71,6 +71,8 @@ impl Fence {
     /// guard row, until the transaction ends: a seal waits for it. Generation *and* owner must be those that are sealed. On
     /// PostgreSQL it also bounds how long the transaction may [idle](Fence::idle_timeout); use READ COMMITTED (at stricter
     /// levels an outdated snapshot is a serialization failure, which is as safe, but may come where a refusal would). On
+    /// MariaDB nothing can be set for one transaction: use [`begin`](Fence::begin), or set `idle_transaction_timeout` on the pool's
+    /// connections, or a process that is stopped here keeps the next holder from sealing until its connection ends. On
     /// SQLite it takes the file's write lock; call it before anything is read in the transaction, or it may be busy.
     ///
     /// # Errors

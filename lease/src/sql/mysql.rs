@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leastlock_core::{ErrorClass, Statement, classify};
-use sqlx::{MySql, MySqlConnection, Pool};
+use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool, Transaction};
 
 use super::{Engine, LeaseSql, Limits, Mark, Step};
 use crate::fence::Blocker;
@@ -11,6 +11,8 @@ use crate::lock_name::LockName;
 use crate::store::{Claim, Polling, WakeUp, milliseconds};
 use crate::token::FencingToken;
 use crate::wake::Bells;
+
+const ROLL_BACK: &str = include_str!("../../sql/mysql/roll_back.sql");
 
 impl LeaseSql for MySql {}
 
@@ -76,7 +78,38 @@ impl Engine for MySql {
         }
     }
 
-    /// Nothing can be set for one transaction only, so `_idle` is for the owner of the pool to set.
+    /// A message of several statements takes no parameters, so its number is written into it.
+    async fn begin(pool: &Pool<Self>, idle: Duration) -> Result<Transaction<'static, Self>, sqlx::Error> {
+        let idle_s = idle.as_secs() + u64::from(idle.subsec_nanos() > 0);
+        let message = include_str!("../../sql/mysql/begin.sql").replace("{idle_s}", &idle_s.to_string());
+        pool.begin_with(AssertSqlSafe(message)).await
+    }
+
+    /// In one message. sqlx then goes on counting the transaction as open, until the drop has it send a `ROLLBACK` of nothing.
+    async fn commit(tx: &mut Option<Transaction<'static, Self>>) -> Result<(), sqlx::Error> {
+        if let Some(open) = tx {
+            sqlx::raw_sql(include_str!("../../sql/mysql/commit.sql")).execute(&mut **open).await?;
+            *tx = None;
+        }
+        Ok(())
+    }
+
+    /// In a task, so that the connection's idle bound is put back before the pool lends it again.
+    fn abandon(tx: Transaction<'static, Self>) {
+        // Without a runtime sqlx cannot give a connection back to its pool either.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let mut tx = tx;
+                // The first try may be answered with the error of the statement that was dropped, and is then not sent. If the
+                // second fails the connection is gone, and the transaction with it.
+                if sqlx::raw_sql(ROLL_BACK).execute(&mut *tx).await.is_err() {
+                    let _ = sqlx::raw_sql(ROLL_BACK).execute(&mut *tx).await;
+                }
+            });
+        }
+    }
+
+    /// Nothing can be set for one transaction only, so what bounds its idling is set by [`begin`](Self::begin), or by the owner of the pool.
     async fn check(connection: &mut MySqlConnection, mark: Mark<'_>, _idle: Duration) -> Result<bool, sqlx::Error> {
         let passed = Statement::new(include_str!("../../sql/mysql/check.sql"))
             .bind(mark.resource)

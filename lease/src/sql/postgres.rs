@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use leastlock_core::{Statement, begin};
-use sqlx::{PgConnection, Pool, Postgres};
+use leastlock_core::{Statement, begin, begin_with, commit};
+use sqlx::{PgConnection, Pool, Postgres, Transaction};
 
 use super::{Engine, LeaseSql, Limits, Mark, Step, returning};
 use crate::fence::Blocker;
@@ -57,6 +57,21 @@ impl Engine for Postgres {
         };
         tx.commit().await?;
         Ok(raised)
+    }
+
+    async fn begin(pool: &Pool<Self>, _idle: Duration) -> Result<Transaction<'static, Self>, sqlx::Error> {
+        begin_with(pool, "BEGIN ISOLATION LEVEL READ COMMITTED").await
+    }
+
+    async fn commit(tx: &mut Option<Transaction<'static, Self>>) -> Result<(), sqlx::Error> {
+        match tx.take() {
+            Some(tx) => commit(tx).await,
+            None => Ok(()),
+        }
+    }
+
+    fn abandon(tx: Transaction<'static, Self>) {
+        drop(tx);
     }
 
     async fn check(connection: &mut PgConnection, mark: Mark<'_>, idle: Duration) -> Result<bool, sqlx::Error> {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leastlock_core::begin;
-use sqlx::{Pool, Sqlite, SqliteConnection};
+use leastlock_core::{begin, commit};
+use sqlx::{Pool, Sqlite, SqliteConnection, Transaction};
 
 use super::{Engine, LeaseSql, Limits, Mark, Step, returning};
 use crate::fence::Blocker;
@@ -46,6 +46,21 @@ impl Engine for Sqlite {
         let raised = returning::raise::<Self>(&mut tx, statement, mark).await?;
         tx.commit().await?;
         Ok(raised)
+    }
+
+    async fn begin(pool: &Pool<Self>, _idle: Duration) -> Result<Transaction<'static, Self>, sqlx::Error> {
+        begin(pool).await
+    }
+
+    async fn commit(tx: &mut Option<Transaction<'static, Self>>) -> Result<(), sqlx::Error> {
+        match tx.take() {
+            Some(tx) => commit(tx).await,
+            None => Ok(()),
+        }
+    }
+
+    fn abandon(tx: Transaction<'static, Self>) {
+        drop(tx);
     }
 
     async fn check(connection: &mut SqliteConnection, mark: Mark<'_>, idle: Duration) -> Result<bool, sqlx::Error> {

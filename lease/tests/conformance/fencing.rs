@@ -2,10 +2,13 @@
 
 mod doubles;
 mod history;
+#[cfg(feature = "mysql")]
+mod idle_bound;
 mod suite;
 
 crate::rig::mount!(suite:
     l2_late_write_is_refused_by_the_fenced_row_only,
+    l2_protected_transaction_is_refused_to_a_late_holder,
     l3_late_write_is_refused_once_the_new_holder_has_sealed,
     l3_open_checked_transaction_ends_before_the_seal,
     l20_equal_token_of_another_owner_is_refused,

@@ -10,7 +10,7 @@ mod logging;
 mod redis_server;
 mod rig;
 mod running;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod stopped_holder;
 mod waking;
 mod wire;

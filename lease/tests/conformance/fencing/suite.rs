@@ -187,6 +187,29 @@ async fn run_twice<R: Rig>(rig: &R, permit: &Permit, how: OperationId, first: En
 
 const NOTE: &str = "INSERT INTO operation VALUES (1)";
 
+pub(crate) async fn l2_protected_transaction_is_refused_to_a_late_holder<R: Rig>(rig: R) {
+    let (late, new) = paused_and_new(&rig).await;
+    let pool = &rig.database().pool;
+    let writes = async |lease: &CorrectnessLease, statement: &'static str| {
+        let mut tx = fence().begin(pool, &lease.permit().unwrap()).await?;
+        write(&mut tx, statement).await.unwrap();
+        tx.commit().await
+    };
+    writes(&late, A_WRITES).await.expect("before the seal nothing tells the row");
+    fence().seal(pool, &new.permit().unwrap()).await.unwrap();
+    writes(&new, B_WRITES).await.unwrap();
+    let refused = writes(&late, A_WRITES).await;
+    assert!(matches!(refused, Err(Error::Refused { refusal: Refusal::Superseded { .. }, .. })), "{refused:?}");
+    assert_eq!(rig.database().int(VALUE).await, 2);
+    // Dropped, it rolls back.
+    let mut tx = fence().begin(pool, &new.permit().unwrap()).await.unwrap();
+    write(&mut tx, A_WRITES).await.unwrap();
+    drop(tx);
+    // As soon as the connection is back: the double of it is a transaction that nobody ends.
+    writes(&new, "UPDATE protected SET value = value + 1").await.unwrap();
+    assert_eq!(rig.database().int(VALUE).await, 3);
+}
+
 pub(crate) async fn older_generation_cannot_seal<R: Rig>(rig: R) {
     let (late, new) = paused_and_new(&rig).await;
     let permit = new.permit().unwrap();
