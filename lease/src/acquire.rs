@@ -7,6 +7,7 @@ use leastlock_core::Backoff;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::capabilities::Order;
 use crate::error::Error;
 use crate::event;
 use crate::held::{Acquisition, Held, Means};
@@ -14,7 +15,7 @@ use crate::kind::Granted;
 use crate::queue::{Baton, HAND_ONS, Place};
 use crate::release::release;
 use crate::state::{LeaseState, LeaseStatus};
-use crate::store::{Grant, Holder, LeaseStore, Order, Pause, StoreError, Waiter};
+use crate::store::{Grant, Holder, LeaseStore, Pause, StoreError, Waiter};
 use crate::token::FencingToken;
 
 /// What an attempt gets although the wait is nearly over: one that has no time to be answered would leave things unknown.

@@ -89,8 +89,8 @@ impl<S: LeaseStore> Leases<S> {
         hold: Hold,
         policy: Acquire,
     ) -> Result<EfficiencyLease, Error> {
-        let (held, kind) = self.held(name, hold, policy).await?;
-        Ok(EfficiencyLease::new(held, kind))
+        let (acquired, kind) = self.held(name, hold, policy).await?;
+        Ok(EfficiencyLease::new(acquired, kind))
     }
 
     async fn held<K: Granted<S::Token>>(
@@ -138,8 +138,8 @@ impl<S: FencedStore> Leases<S> {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_with(&self, name: &LockName, hold: Hold, policy: Acquire) -> Result<CorrectnessLease, Error> {
-        let (held, kind) = self.held(name, hold, policy).await?;
-        Ok(CorrectnessLease::new(held, kind))
+        let (acquired, kind) = self.held(name, hold, policy).await?;
+        Ok(CorrectnessLease::new(acquired, kind))
     }
 }
 

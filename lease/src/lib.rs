@@ -63,7 +63,7 @@
 //! |---|---|
 //! | `lock_name`, `token` | [`LockName`]; [`FencingToken`], [`OwnerNonce`] |
 //! | `hold`, `clock`, `state` | how long ([`Hold`]), by which clock ([`Clock`]), and what may be believed ([`LeaseStatus`]) |
-//! | `store` | what a lock store must do ([`LeaseStore`], [`FencedStore`]) and says of itself ([`Capabilities`]) |
+//! | `store`, `capabilities` | what a lock store must do ([`LeaseStore`], [`FencedStore`]) and says of itself ([`Capabilities`]) |
 //! | `sql_store`, `sql`; `redis` | the stores in SQL ([`SqlLeaseStore`]) and in Redis (`RedisLeaseStore`, feature `redis`) |
 //! | `queue`, `wake` | the waiters of one process, and how they hear of other processes ([`Waiter`]) |
 //! | `leases`, `acquire`, `renewal`, `release` | a lease's life: [`Leases`], [`Acquire`], [`Released`] |
@@ -78,6 +78,7 @@
 
 mod accessors;
 mod acquire;
+mod capabilities;
 mod clock;
 mod error;
 mod event;
@@ -106,6 +107,7 @@ mod wake;
 mod work_error;
 
 pub use crate::acquire::Acquire;
+pub use crate::capabilities::{Capabilities, FloorRule, LeaseEnding, Order, WakeUp};
 pub use crate::clock::{BootClock, BootTime, Clock};
 pub use crate::error::Error;
 pub use crate::fence::{Blocker, Fence, Protected, Refusal, Sealed};
@@ -125,8 +127,8 @@ pub use crate::sql::LeaseSql;
 pub use crate::sql_store::SqlLeaseStore;
 pub use crate::state::{LeaseStatus, LossReason};
 pub use crate::store::{
-    Capabilities, Claim, FairStore, FencedStore, FloorRule, Grant, Holder, LeaseEnding, LeaseStore, Order, Pause,
-    Polling, Release, Renewal, StoreError, StoreToken, Waiter, WakeUp,
+    Claim, FairStore, FencedStore, Grant, Holder, LeaseStore, Pause, Polling, Release, Renewal, StoreError, StoreToken,
+    Waiter,
 };
 pub use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 pub use crate::work_error::WorkError;

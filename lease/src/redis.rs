@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use redis::{Client, Script, Value};
 
+use crate::capabilities::{Capabilities, WakeUp};
 use crate::lock_name::LockName;
-use crate::store::{
-    Capabilities, Claim, FencedStore, Grant, Holder, LeaseStore, Release, Renewal, StoreError, WakeUp, milliseconds,
-};
+use crate::store::{Claim, FencedStore, Grant, Holder, LeaseStore, Release, Renewal, StoreError, milliseconds};
 use crate::token::{FencingToken, OwnerHash};
 use crate::wake::Bells;
 

@@ -14,9 +14,10 @@ use std::time::Duration;
 use leastlock_core::Dialect;
 use sqlx::{Pool, Transaction};
 
+use crate::capabilities::WakeUp;
 use crate::fence::Blocker;
 use crate::lock_name::LockName;
-use crate::store::{Claim, Waiter, WakeUp};
+use crate::store::{Claim, Waiter};
 use crate::wake::Bells;
 
 /// An SQL engine that can keep leases and fences. Sealed: implemented for `sqlx::Postgres`, `sqlx::Sqlite` and
@@ -105,10 +106,7 @@ pub struct Mark<'a> {
 }
 
 /// What bounds one step of a seal.
-#[cfg_attr(
-    not(any(feature = "postgres", feature = "sqlite", feature = "mysql")),
-    expect(dead_code, reason = "the engines read it")
-)]
+#[allow(dead_code, reason = "not every engine has both bounds")]
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Its wait for open transactions.

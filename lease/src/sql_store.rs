@@ -5,10 +5,9 @@ use std::time::Duration;
 use leastlock_core::{Dialect, Statement, classify};
 use sqlx::Pool;
 
+use crate::capabilities::Capabilities;
 use crate::sql::LeaseSql;
-use crate::store::{
-    Capabilities, Claim, FencedStore, Grant, Holder, LeaseStore, Release, Renewal, StoreError, milliseconds,
-};
+use crate::store::{Claim, FencedStore, Grant, Holder, LeaseStore, Release, Renewal, StoreError, milliseconds};
 use crate::token::{FencingToken, OwnerHash};
 use crate::wake::Bells;
 

@@ -6,9 +6,10 @@ use leastlock_core::{ErrorClass, Statement, classify};
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool, Transaction};
 
 use super::{Engine, LeaseSql, Limits, Mark, Step};
+use crate::capabilities::WakeUp;
 use crate::fence::Blocker;
 use crate::lock_name::LockName;
-use crate::store::{Claim, Polling, WakeUp, milliseconds};
+use crate::store::{Claim, Polling, milliseconds};
 use crate::token::FencingToken;
 use crate::wake::Bells;
 

@@ -7,9 +7,10 @@ use leastlock_core::{Statement, begin, begin_with, commit};
 use sqlx::{PgConnection, Pool, Postgres, Transaction};
 
 use super::{Engine, LeaseSql, Limits, Mark, Step, returning};
+use crate::capabilities::WakeUp;
 use crate::fence::Blocker;
 use crate::lock_name::LockName;
-use crate::store::{Claim, WakeUp, milliseconds};
+use crate::store::{Claim, milliseconds};
 use crate::wake::{Bells, PostgresWaiter};
 
 /// How often a waiting seal looks whom it waits for.

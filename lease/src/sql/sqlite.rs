@@ -6,9 +6,10 @@ use leastlock_core::{begin, commit};
 use sqlx::{Pool, Sqlite, SqliteConnection, Transaction};
 
 use super::{Engine, LeaseSql, Limits, Mark, Step, returning};
+use crate::capabilities::WakeUp;
 use crate::fence::Blocker;
 use crate::lock_name::LockName;
-use crate::store::{Claim, Polling, WakeUp};
+use crate::store::{Claim, Polling};
 use crate::wake::Bells;
 
 impl LeaseSql for Sqlite {}

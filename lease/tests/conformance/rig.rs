@@ -9,7 +9,9 @@ use leastlock_testkit::{TestDatabase, TestEngine};
 
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 pub(crate) use redis::Redis;
-pub(crate) use sql::{Sql, protected};
+pub(crate) use sql::Sql;
+#[cfg(all(feature = "redis", feature = "sqlite"))]
+pub(crate) use sql::protected;
 
 /// A backend with a store of the test's own, and a database with a protected resource.
 ///

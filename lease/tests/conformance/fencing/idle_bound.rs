@@ -26,7 +26,7 @@ mod mysql {
         let rig = Sql::<MySql>::create().await;
         // One connection, so that whoever comes next has the one that the transaction had.
         let pool = MySqlPoolOptions::new().max_connections(1).connect(&rig.database().url).await.unwrap();
-        let lease = leases(&rig).acquire(&lock(), Hold::fixed(Duration::from_secs(600))).await.unwrap();
+        let lease = leases(&rig).acquire(&lock(), Hold::fixed(Duration::from_mins(10))).await.unwrap();
         let permit = lease.permit().unwrap();
         let (fence, unsealed) = (Fence::new("report").unwrap(), Fence::new("other").unwrap());
         let [fence, unsealed] = [fence, unsealed].map(|fence| fence.idle_timeout(Duration::from_millis(20_500)));

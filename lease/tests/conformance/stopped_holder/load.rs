@@ -1,4 +1,4 @@
-//! A seal against share-lockers that never leave the guard row, on PostgreSQL: InnoDB lets nobody past a waiter.
+//! A seal against share-lockers that never leave the guard row, on PostgreSQL: `InnoDB` lets nobody past a waiter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

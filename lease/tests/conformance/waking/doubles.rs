@@ -15,7 +15,7 @@ pub(crate) struct Never;
 
 impl Waiter for Never {
     async fn wait(&mut self, _pause: Pause) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
