@@ -5,14 +5,15 @@ mod server;
 use std::time::Duration;
 
 use leastlock_lease::{
-    AcceptBestEffortToken, Acquire, CorrectnessLease, Durability, Error, Fence, Hold, Leases, RedisLeaseStore, Refusal,
-    Released, Undurable,
+    AcceptBestEffortToken, Acquire, Claim, CorrectnessLease, Durability, Error, Fence, Grant, Hold, LeaseStore, Leases,
+    OwnerNonce, Pause, RedisLeaseStore, Refusal, Release, Released, Renewal, Undurable, Waiter,
 };
 use leastlock_testkit::TestDatabase;
 use sqlx::Sqlite;
+use tokio::time::timeout;
 
 use crate::rig::protected;
-use crate::world::{LONG, fixed, lock};
+use crate::world::{LIMIT, LONG, fixed, lock};
 use server::Server;
 
 const SAFE: [(&str, &str); 3] = [("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction")];
@@ -67,7 +68,7 @@ mod redis {
             server.set(name, right).await;
         }
 
-        let unasked = server.user_without("config").await;
+        let unasked = server.user("~* &* +@all -config").await;
         let refused = refusal(RedisLeaseStore::new(unasked)).await;
         assert!(matches!(refused, Some(Undurable::Refused { command: "CONFIG", .. })), "{refused:?}");
 
@@ -78,6 +79,28 @@ mod redis {
         let replica = Server::replica_of(&server, &SAFE).await;
         assert_eq!(refusal(RedisLeaseStore::new(server.client())).await, Some(Undurable::HasReplicas));
         assert_eq!(refusal(RedisLeaseStore::new(replica.client())).await, Some(Undurable::Replica));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn the_rights_in_the_guide_suffice_for_a_lease_and_its_waiter() {
+        let server = Server::start(&SAFE).await;
+        let guide = include_str!("../../../docs/src/operations.md");
+        let rules = guide.split_once("ACL SETUSER leases on >…").expect("the rules").1.split_once("```").unwrap().0;
+        let limited = server.user(rules).await;
+        let (store, rival) = (RedisLeaseStore::new(limited.clone()), RedisLeaseStore::new(limited));
+        let (name, [owner, other]) = (lock(), [(); 2].map(|()| OwnerNonce::random().unwrap()));
+        let (claim, late) = (Claim::new(&name, owner, LONG), Claim::new(&name, other, LONG));
+        let Grant::Granted { token, .. } = store.acquire(claim).await.unwrap() else { panic!("the lock is free") };
+        assert!(matches!(store.renew(claim, token).await.unwrap(), Renewal::Renewed { .. }));
+        assert!(matches!(rival.acquire(late).await.unwrap(), Grant::Held(_)));
+        let (mut waiter, far) = (rival.waiter(late), Pause::new(LONG, LONG));
+        while timeout(Duration::from_millis(500), waiter.wait(far)).await.is_ok() {}
+        assert_eq!(store.release(claim).await.unwrap(), Release::Released);
+        timeout(LIMIT, waiter.wait(far)).await.expect("it hears of the release");
+        let Grant::Granted { token, .. } = rival.acquire(late).await.unwrap() else { panic!("the lock is free") };
+        // The double lacks one right, and cannot renew.
+        let without = server.user(&rules.replace("+pexpire", "")).await;
+        assert!(RedisLeaseStore::new(without).renew(late, token).await.is_err());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

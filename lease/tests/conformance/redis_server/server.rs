@@ -74,10 +74,11 @@ impl Server {
         cmd("CONFIG").arg("SET").arg(name).arg(value).exec_async(&mut self.connection().await).await.unwrap();
     }
 
-    /// A user who may do everything but one command.
-    pub(super) async fn user_without(&self, command: &str) -> Client {
-        let rules = ["on", ">secret", "~*", "&*", "+@all", &format!("-{command}")];
-        cmd("ACL").arg("SETUSER").arg("limited").arg(&rules).exec_async(&mut self.connection().await).await.unwrap();
+    /// A user with these rights.
+    pub(super) async fn user(&self, rules: &str) -> Client {
+        let user = cmd("ACL").arg(&["SETUSER", "limited", "reset", "on", ">secret"]).clone();
+        let user = rules.split_whitespace().fold(user, |mut user, rule| user.arg(rule).clone());
+        user.exec_async(&mut self.connection().await).await.unwrap();
         self.client_as("limited:secret@")
     }
 
