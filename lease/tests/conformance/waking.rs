@@ -1,4 +1,4 @@
-//! Waiting: who is woken by what, and in which order.
+//! Waiting: who is woken by what. (In which order is shown in `queue`.)
 
 mod doubles;
 mod suite;
@@ -6,7 +6,6 @@ mod suite;
 crate::rig::mount!(suite:
     a_release_elsewhere_is_heard_where_the_store_tells_of_it,
     a_release_in_the_process_is_heard_without_the_store,
-    waiters_of_a_process_get_the_lock_in_the_order_in_which_they_came,
     an_efficiency_lease_goes_to_the_next_waiter_without_a_trip,
     a_lease_handed_on_is_renewed_and_released_by_its_new_holder,
     handing_on_ends_so_that_other_processes_get_their_turn,

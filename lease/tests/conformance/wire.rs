@@ -112,7 +112,9 @@ impl<S: FencedStore> LeaseStore for Wire<S> {
         Ok(grant)
     }
 
+    /// Made by whoever is the first of its process's waiters, once it has its place among them.
     fn waiter(&self, claim: Claim<'_>) -> S::Waiter {
+        self.control.note("waiter made");
         self.store.waiter(claim)
     }
 

@@ -56,7 +56,8 @@ pub(crate) async fn l4_unanswered_renewals_give_no_permit_and_end_in_loss<R: Rig
         let lost = lease.permit();
         assert!(matches!(lost, Err(Error::Lost { reason: LossReason::Expired, .. })), "{lost:?}");
         assert!(early.remaining().is_err());
-        assert!((2..=12).contains(&control.count("renewal sent")), "{:?}", control.log());
+        // Due after 800 ms, over after 2374; each that fails is followed by a pause of 100 ms at least.
+        assert!((2..=17).contains(&control.count("renewal sent")), "{:?}", control.log());
     }
 }
 

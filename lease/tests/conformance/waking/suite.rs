@@ -6,7 +6,6 @@ use leastlock_lease::{
     Acquire, Claim, EfficiencyLease, Error, Grant, Hold, LeaseStore, Leases, OwnerNonce, Pause, Polling, Released,
     Waiter, WakeUp,
 };
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -63,31 +62,6 @@ pub(crate) async fn a_release_in_the_process_is_heard_without_the_store<R: Rig>(
     waiter.abort();
 }
 
-pub(crate) async fn waiters_of_a_process_get_the_lock_in_the_order_in_which_they_came<R: Rig>(rig: R) {
-    const WAITERS: usize = 6;
-    let leases = leases(&rig);
-    let first = leases.acquire(&lock(), fixed()).await.unwrap();
-    let (served, mut order) = mpsc::unbounded_channel();
-    let mut waiters: Vec<JoinHandle<()>> = Vec::new();
-    for number in 0..WAITERS {
-        let (leases, served) = (leases.clone(), served.clone());
-        waiters.push(tokio::spawn(async move {
-            let lease = leases.acquire_with(&lock(), fixed(), Acquire::waiting(LONG)).await.unwrap();
-            served.send(number).unwrap();
-            assert_eq!(lease.release().await, Released::Released);
-        }));
-        // Nothing tells that it has come; where this is too short the order may be another one, and then this is what fails.
-        tokio::time::sleep(Duration::from_millis(150)).await;
-    }
-    assert_eq!(first.release().await, Released::Released);
-    for number in 0..WAITERS {
-        assert_eq!(order.recv().await, Some(number));
-    }
-    for waiter in waiters {
-        waiter.await.unwrap();
-    }
-}
-
 fn renewed() -> Hold {
     Hold::renewed(Duration::from_secs(6))
 }
@@ -103,8 +77,7 @@ async fn holder_and_waiter<R: Rig>(
         let leases = leases.clone();
         async move { leases.acquire_efficiency_with(&lock(), renewed(), Acquire::waiting(LIMIT)).await }
     });
-    control.reached("acquire sent", 2).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    control.reached("waiter made", 1).await;
     (first, waiter, control, leases)
 }
 
@@ -153,8 +126,7 @@ pub(crate) async fn handing_on_ends_so_that_other_processes_get_their_turn<R: Ri
             let leases = leases.clone();
             async move { leases.acquire_efficiency_with(&lock(), renewed(), Acquire::waiting(LIMIT)).await }
         });
-        control.reached("acquire done", turn + 2).await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        control.reached("waiter made", turn + 1).await;
         let before = rig.look().await.token;
         assert_eq!(lease.release().await, Released::Released);
         lease = next.await.unwrap().unwrap();
