@@ -5,25 +5,32 @@ use std::time::Duration;
 
 use leastlock_core::Backoff;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::clock::Clock;
+use crate::capabilities::Order;
 use crate::error::Error;
 use crate::event;
-use crate::held::{Acquisition, Held};
+use crate::held::{Acquisition, Held, Means};
+use crate::kind::Granted;
+use crate::queue::{Baton, HAND_ONS, Place};
+use crate::release::release;
 use crate::state::{LeaseState, LeaseStatus};
-use crate::store::{Grant, Holder, LeaseStore, Pause, StoreError};
+use crate::store::{Grant, Holder, LeaseStore, Pause, StoreError, Waiter};
 use crate::token::FencingToken;
 
 /// What an attempt gets although the wait is nearly over: one that has no time to be answered would leave things unknown.
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
+
+/// How long a waiter that is told of a release relies on that: from half of it to all of it.
+const LONGEST_RELIANCE: Duration = Duration::from_secs(2);
 
 /// How to wait for a lock, and what to acquire it with.
 ///
 /// | limit | default |
 /// |---|---|
 /// | wait for another holder, and for an answer of the store | 10 s |
-/// | pause between attempts | full jitter, from 5 ms to 500 ms, and no longer than the holder's lease |
+/// | pause between attempts, where the store must be polled | full jitter, from 5 ms to 500 ms, and no longer than the holder's lease |
+/// | pause between attempts, where the store or the process tells of a release | 1 to 2 s, and no longer than the holder's lease |
 /// | job id | 200 bytes |
 ///
 /// ```
@@ -98,15 +105,14 @@ impl Default for Acquire {
 ///
 /// # Cancel safety
 /// Dropped, the task ends its attempt and releases.
-pub(crate) async fn acquire<S: LeaseStore>(
-    store: Arc<S>,
-    clock: Arc<dyn Clock>,
+pub(crate) async fn acquire<S: LeaseStore, K: Granted<S::Token>>(
+    means: Means<S>,
     acquisition: Acquisition,
     policy: Acquire,
-) -> Result<(Arc<Held>, S::Token), Error> {
+) -> Result<(Arc<Held>, K), Error> {
     let name = acquisition.name.clone();
     let (answer, answered) = oneshot::channel();
-    let attempts = Attempts { store, clock, acquisition, policy, sent: 0, last: Last::Nothing };
+    let attempts = Attempts { means, acquisition, policy, place: None, waiter: None, sent: 0, last: Last::Nothing };
     let task = async move { attempts.run(answer).await };
     tokio::spawn(tracing::Instrument::in_current_span(task));
     // The task ends without an answer only by a panic of the store.
@@ -121,28 +127,33 @@ enum Last {
 }
 
 struct Attempts<S: LeaseStore> {
-    store: Arc<S>,
-    clock: Arc<dyn Clock>,
+    means: Means<S>,
     acquisition: Acquisition,
     policy: Acquire,
+    /// Among the waiters of this process, where the store has no order of its own.
+    place: Option<Place>,
+    waiter: Option<S::Waiter>,
     sent: u32,
     last: Last,
 }
 
-type Answer<S> = oneshot::Sender<Result<(Arc<Held>, <S as LeaseStore>::Token), Error>>;
+type Answer<K> = oneshot::Sender<Result<(Arc<Held>, K), Error>>;
 
 impl<S: LeaseStore> Attempts<S> {
-    async fn run(mut self, mut answer: Answer<S>) {
+    async fn run<K: Granted<S::Token>>(mut self, mut answer: Answer<K>) {
         let give_up = Instant::now() + self.policy.max_wait;
+        self.join::<K>(true);
         loop {
+            self.wait_for_turn(give_up, &mut answer).await;
+            if answer.is_closed() {
+                return self.withdraw().await;
+            }
+            if let Some((kind, baton)) = K::HANDED_ON.zip(self.place.as_ref().and_then(Place::take_baton)) {
+                return self.take(baton, kind, answer).await;
+            }
             let left = give_up.saturating_duration_since(Instant::now());
-            match self.attempt(left.max(SHORTEST_ATTEMPT)).await {
-                Ok(Some((held, token))) => {
-                    if answer.send(Ok((held, token))).is_err() {
-                        self.withdraw().await;
-                    }
-                    return;
-                }
+            match self.attempt(left.max(SHORTEST_ATTEMPT), K::HANDED_ON.map_or(0, |_| HAND_ONS)).await {
+                Ok(Some((held, token))) => return self.hand_over(held, K::granted(token), answer).await,
                 Ok(None) => {}
                 Err(error) => return self.fail(answer, error).await,
             }
@@ -152,30 +163,87 @@ impl<S: LeaseStore> Attempts<S> {
                 let error = self.error();
                 return self.fail(answer, error).await;
             }
-            let pause = self.pause(left);
+            self.join::<K>(false);
+            self.pause(left, &mut answer).await;
+        }
+    }
+
+    /// Takes a place among the waiters of this process; `behind_others` only if there are any, and without having asked.
+    fn join<K: Granted<S::Token>>(&mut self, behind_others: bool) {
+        let queues = S::CAPABILITIES.order == Order::WhoeverAsks && !self.policy.fail_fast;
+        if queues && self.place.is_none() {
+            let takes_batons = K::HANDED_ON.is_some() && self.acquisition.hold.is_renewed();
+            self.place = self.means.queues.join(&self.acquisition.name, takes_batons, behind_others);
+        }
+    }
+
+    /// Waits until this is the first of the process's waiters, or was handed the lease, or has no time left. What an unanswered
+    /// attempt may have got is followed up at once.
+    async fn wait_for_turn<K>(&mut self, give_up: Instant, answer: &mut Answer<K>) {
+        let Some(place) = &self.place else { return };
+        if matches!(self.last, Last::Unanswered(_)) {
+            return;
+        }
+        while !place.is_first() {
             tokio::select! {
-                () = self.store.wait(self.acquisition.claim(), pause) => {}
-                () = answer.closed() => return self.withdraw().await,
+                () = place.woken() => {}
+                () = sleep_until(give_up) => return,
+                () = answer.closed() => return,
+            }
+        }
+        // Who is the first because the one before it was granted the lock need not ask before that lease is over.
+        while place.is_held_here() && !place.has_baton() {
+            let look = Instant::now() + reliance(None);
+            tokio::select! {
+                () = place.woken() => {}
+                () = sleep_until(give_up.min(look)) => return,
+                () = answer.closed() => return,
             }
         }
     }
 
+    /// Waits for another attempt: for the store's event, for one of this process, or by polling.
+    async fn pause<K>(&mut self, left: Duration, answer: &mut Answer<K>) {
+        let holder = if let Last::Held(holder) = &self.last { Some(holder.remaining) } else { None };
+        let first = self.place.as_ref().is_none_or(Place::is_first);
+        if holder.is_some() && !first {
+            // Its turn comes next.
+            return;
+        }
+        let mut poll = self.policy.backoff.delay(self.sent - 1);
+        if let Some(remaining) = holder {
+            poll = poll.min(remaining.max(Duration::from_millis(1)));
+        }
+        let pause = Pause::new(poll.min(left), reliance(holder).min(left));
+        let waiter = self.waiter.get_or_insert_with(|| self.means.store.waiter(self.acquisition.claim()));
+        let woken = async {
+            match &self.place {
+                Some(place) if first => place.woken().await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = waiter.wait(pause) => {}
+            () = woken => {}
+            () = answer.closed() => {}
+        }
+    }
+
     /// One attempt: held, not held (`last` says why), or an error that ends the acquisition.
-    async fn attempt(&mut self, limit: Duration) -> Result<Option<(Arc<Held>, S::Token)>, Error> {
+    async fn attempt(&mut self, limit: Duration, hand_ons: u32) -> Result<Option<(Arc<Held>, S::Token)>, Error> {
         let name = &self.acquisition.name;
-        let sent = self.clock.now();
+        let sent = self.means.clock.now();
         self.sent += 1;
-        let attempt = self.store.acquire(self.acquisition.claim());
+        let attempt = self.means.store.acquire(self.acquisition.claim());
         match timeout(self.acquisition.hold.acquire_timeout().min(limit), attempt).await {
             Ok(Ok(Grant::Granted { token, ttl })) => {
                 let mut state = LeaseState::granted(self.acquisition.hold, sent, ttl);
-                if matches!(state.observe(self.clock.now()), LeaseStatus::Lost { .. }) {
+                if matches!(state.observe(self.means.clock.now()), LeaseStatus::Lost { .. }) {
                     // The answer took longer than the lease: worth as much as none, and followed up in the same way.
                     self.last = Last::Unanswered(None);
                     return Ok(None);
                 }
-                let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-                let held = Held::new(self.acquisition.clone(), store, token, clock, state);
+                let held = Held::granted(self.acquisition.clone(), &self.means, token, state, hand_ons);
                 event::acquired(&held);
                 Ok(Some((Arc::new(held), token)))
             }
@@ -199,12 +267,29 @@ impl<S: LeaseStore> Attempts<S> {
         }
     }
 
-    fn pause(&self, left: Duration) -> Pause {
-        let mut poll = self.policy.backoff.delay(self.sent - 1);
-        if let Last::Held(holder) = &self.last {
-            poll = poll.min(holder.remaining.max(Duration::from_millis(1)));
+    /// Gives the caller what the store has granted, and the next waiter of this process its turn.
+    async fn hand_over<K>(mut self, held: Arc<Held>, kind: K, answer: Answer<K>) {
+        // A lease handed on at the last moment had run out at the store, since that has granted this one.
+        let late = self.place.take().and_then(Place::leave_granted);
+        if let Some(baton) = late {
+            self.give_back(baton).await;
         }
-        Pause::new(poll, left)
+        if answer.send(Ok((held, kind))).is_err() {
+            self.withdraw().await;
+            self.means.queues.freed(&self.acquisition.name);
+        }
+    }
+
+    /// Takes over the lease of another holder of this process.
+    async fn take<K>(mut self, baton: Baton, kind: K, answer: Answer<K>) {
+        let _none_left = self.place.take().and_then(Place::leave_granted);
+        let held = Arc::new(Held::handed_on(self.acquisition.clone(), &self.means, baton));
+        event::acquired(&held);
+        if let Err(Ok((held, _))) = answer.send(Ok((held, kind))) {
+            let _released = release(held, None).await;
+        }
+        // Its own claim is of no more use.
+        self.withdraw().await;
     }
 
     fn error(&mut self) -> Error {
@@ -217,16 +302,37 @@ impl<S: LeaseStore> Attempts<S> {
     }
 
     /// Gives back first what an unanswered attempt may have got, so that the caller's next step finds nothing left behind.
-    async fn fail(&self, answer: Answer<S>, error: Error) {
+    async fn fail<K>(mut self, answer: Answer<K>, error: Error) {
         self.withdraw().await;
         // Nobody waits any more: there is nobody to tell.
         let _gone = answer.send(Err(error));
     }
 
-    /// Gives up the place in the store's queue, and what an unanswered attempt may have been granted.
-    async fn withdraw(&self) {
-        let release = self.store.release(self.acquisition.claim());
-        // Unanswered, the lease ends by its TTL.
-        let _outcome = timeout(self.acquisition.hold.attempt_timeout(), release).await;
+    /// Gives up the place in this process's queue and in the store's, and what an unanswered attempt may have been granted.
+    async fn withdraw(&mut self) {
+        if let Some(baton) = self.place.take().and_then(Place::leave) {
+            self.give_back(baton).await;
+        }
+        if self.sent == 0 {
+            return;
+        }
+        let claim = self.acquisition.claim();
+        let release = timeout(self.acquisition.hold.attempt_timeout(), self.means.store.release(claim)).await;
+        if !matches!(release, Ok(Ok(_))) {
+            self.means.store.let_expire(claim, self.acquisition.hold.ttl());
+        }
     }
+
+    async fn give_back(&mut self, baton: Baton) {
+        let handed = Held::handed_on(self.acquisition.clone(), &self.means, baton);
+        let _released = release(Arc::new(handed), None).await;
+    }
+}
+
+/// How long to rely on being told: not much longer than the lease that is waited for, whose end is no event.
+fn reliance(holder: Option<Duration>) -> Duration {
+    let longest = LONGEST_RELIANCE.mul_f64(0.5 + fastrand::f64() / 2.0);
+    // A little after its end, so that it is over by then; and spread, so that not all waiters ask at once.
+    let after = Duration::from_millis(1) + Duration::from_millis(20).mul_f64(fastrand::f64());
+    holder.map_or(longest, |remaining| longest.min(remaining.saturating_add(after)))
 }

@@ -124,14 +124,22 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
-    /// The work of a [`run`](crate::CorrectnessLease::run) failed.
+    /// The database failed to commit a [protected transaction](crate::Protected). Whether it was committed is not known if the
+    /// connection was lost.
+    #[error("the database failed to commit a protected transaction")]
+    Commit {
+        /// What it said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The work of a [`run`](crate::Lease::run) failed.
     #[error("the work under the lease failed")]
     Work {
         /// What it said.
         #[source]
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The work of a [`run`](crate::CorrectnessLease::run) was cancelled before it ended.
+    /// The work of a [`run`](crate::Lease::run) was cancelled before it ended.
     #[error("the work under {name} was cancelled before it ended")]
     Cancelled {
         /// The lock.
@@ -140,6 +148,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it came of the commit of a protected transaction.
+    pub(crate) const fn is_of_a_commit(&self) -> bool {
+        matches!(self, Self::Commit { .. })
+    }
+
     /// Whether the same call can succeed later (of [`Lost`](Self::Lost) and [`Cancelled`](Self::Cancelled): with a new
     /// lease). What the work itself said is for its author to judge.
     #[must_use]
@@ -159,6 +172,7 @@ impl Error {
             | Self::Randomness { .. }
             | Self::TokenBelowFloor { .. }
             | Self::Refused { .. }
+            | Self::Commit { .. }
             | Self::Work { .. } => false,
         }
     }

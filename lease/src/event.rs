@@ -44,6 +44,10 @@ pub(crate) fn released(held: &Held, release: Option<Release>) {
     event!(held, released_at_ms = unix_ms(Duration::ZERO), ?release, "lease released");
 }
 
+pub(crate) fn handed_on(held: &Held) {
+    event!(held, released_at_ms = unix_ms(Duration::ZERO), "lease handed on within the process");
+}
+
 pub(crate) fn left_to_expire(held: &Held, remaining: Duration, outlived: usize) {
     event!(held, expires_at_ms = unix_ms(remaining), outlived, "lease left to expire");
 }

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`Fence::seal`] | registers the generation; the new holder's first act |
 //! | [`Fence::check`] | protects one transaction of the caller's |
+//! | [`Fence::begin`] | begins one that is protected |
 
 mod blocker;
 mod check;
+mod protected;
 mod seal;
 
 use std::fmt;
@@ -16,11 +18,13 @@ use leastlock_core::{Statement, classify};
 use sqlx::Pool;
 
 use crate::error::Error;
-use crate::sql::LeaseSql;
+use crate::permit::Permit;
+use crate::sql::{LeaseSql, Mark};
 use crate::token::FencingToken;
 
 pub use blocker::Blocker;
 pub use check::Refusal;
+pub use protected::Protected;
 pub use seal::Sealed;
 
 /// The guard of one protected resource, in the database where the resource is.
@@ -37,7 +41,7 @@ pub use seal::Sealed;
 /// | limit | default |
 /// |---|---|
 /// | resource's name | 200 bytes |
-/// | idling in a checked transaction, after which the server ends it (PostgreSQL) | the lease's TTL |
+/// | idling in a checked transaction, after which the server ends it (PostgreSQL; MariaDB: in one of [`begin`](Self::begin)) | the lease's TTL |
 /// | wait of a seal for transactions that were checked before | twice the lease's TTL |
 ///
 /// ```
@@ -91,8 +95,9 @@ impl Fence {
         Ok(Self { resource: resource.into_boxed_str(), idle_timeout: None, seal_limit: None })
     }
 
-    /// How long a checked transaction may idle before the server ends it (PostgreSQL: at least 1 ms; a stricter setting
-    /// of the session stays). It bounds how long a stopped holder can keep the next one from sealing.
+    /// How long a checked transaction may idle before the server ends it (PostgreSQL: at least 1 ms; MariaDB: whole seconds,
+    /// rounded up, and only in a transaction of [`begin`](Self::begin)). A stricter setting of the session stays. It bounds how
+    /// long a stopped holder can keep the next one from sealing.
     #[must_use]
     pub const fn idle_timeout(mut self, idle_timeout: Duration) -> Self {
         self.idle_timeout = Some(idle_timeout);
@@ -133,6 +138,10 @@ impl Fence {
         let guard = row.optional_int(2)?.and_then(FencingToken::new);
         let owner = row.bytes(1)?;
         Ok(FencingToken::new(row.int(0)?).map(|generation| Newest { generation, owner, guard }))
+    }
+
+    fn mark<'a>(&'a self, permit: &'a Permit) -> Mark<'a> {
+        Mark { resource: &self.resource, generation: permit.token().value(), owner: &permit.owner().as_bytes()[..] }
     }
 
     fn idle_limit(&self, ttl: Duration) -> Duration {

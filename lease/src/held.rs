@@ -12,11 +12,12 @@ use crate::error::Error;
 use crate::event;
 use crate::hold::Hold;
 use crate::lock_name::LockName;
+use crate::queue::{Baton, Queues};
 use crate::state::{LeaseState, LeaseStatus, LossReason, RenewalAnswer};
 use crate::store::{Claim, LeaseStore, Release, Renewal, StoreError, StoreToken};
 use crate::token::{FencingToken, OwnerNonce};
 
-type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What was acquired, and for whom.
 #[derive(Debug, Clone)]
@@ -41,23 +42,45 @@ impl Acquisition {
 pub(crate) struct Held {
     acquisition: Acquisition,
     token: Option<FencingToken>,
-    requests: Box<dyn Requests>,
+    requests: Arc<dyn Requests>,
+    queues: Arc<Queues>,
+    /// How often it may go on to another waiter of this process without a trip.
+    hand_ons: u32,
     clock: Arc<dyn Clock>,
     state: Mutex<LeaseState>,
     over: CancellationToken,
 }
 
+/// What an acquisition is made with.
+pub(crate) struct Means<S> {
+    pub(crate) store: Arc<S>,
+    pub(crate) queues: Arc<Queues>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
 impl Held {
-    pub(crate) fn new<S: LeaseStore>(
+    /// What the store has granted.
+    pub(crate) fn granted<S: LeaseStore>(
         acquisition: Acquisition,
-        store: Arc<S>,
+        means: &Means<S>,
         token: S::Token,
-        clock: Arc<dyn Clock>,
         state: LeaseState,
+        hand_ons: u32,
     ) -> Self {
-        let over = CancellationToken::new();
-        let requests = Box::new(Granted { store, token });
-        Self { acquisition, token: token.fencing_token(), requests, clock, state: Mutex::new(state), over }
+        let requests = Arc::new(Granted { store: Arc::clone(&means.store), token });
+        let (queues, clock) = (Arc::clone(&means.queues), Arc::clone(&means.clock));
+        let (state, over) = (Mutex::new(state), CancellationToken::new());
+        Self { acquisition, token: token.fencing_token(), requests, queues, hand_ons, clock, state, over }
+    }
+
+    /// What another holder of this process has handed on: to the store it is the same acquisition.
+    pub(crate) fn handed_on<S>(mut acquisition: Acquisition, means: &Means<S>, baton: Baton) -> Self {
+        acquisition.nonce = baton.nonce;
+        let state = LeaseState::handed_on(acquisition.hold, means.clock.now(), baton.deadline, baton.renewal_due);
+        let (queues, clock) = (Arc::clone(&means.queues), Arc::clone(&means.clock));
+        let (state, over) = (Mutex::new(state), CancellationToken::new());
+        let Baton { token, requests, hand_ons, .. } = baton;
+        Self { acquisition, token, requests, queues, hand_ons, clock, state, over }
     }
 
     pub(crate) fn name(&self) -> &LockName {
@@ -148,6 +171,33 @@ impl Held {
         tokio::time::timeout(self.hold().attempt_timeout(), attempt).await.ok()?.ok()
     }
 
+    /// Ends the hold as released, and hands what is left of it to the next waiter of this process, if the kind of the lease
+    /// allows it and enough is left; answers whether.
+    pub(crate) fn hand_on(&self) -> bool {
+        let left = {
+            let state = self.lock();
+            self.hand_ons.checked_sub(1).zip(state.confirmed_until()).zip(state.renewal_due())
+        };
+        self.end(LossReason::Released);
+        let Some(((hand_ons, deadline), renewal_due)) = left else { return false };
+        if deadline.since(self.now()) < self.hold().ttl() / 3 {
+            return false;
+        }
+        let (nonce, token, requests) = (self.acquisition.nonce, self.token, Arc::clone(&self.requests));
+        let baton = Baton { nonce, token, requests, deadline, renewal_due, hand_ons };
+        self.queues.hand_on(self.name(), baton).is_ok()
+    }
+
+    /// Nobody releases it any more, and the store is to know that.
+    pub(crate) fn let_expire(&self, remaining: Duration) {
+        self.requests.let_expire(self.acquisition.claim(), remaining);
+    }
+
+    /// The waiters of this process hear that the lease is over.
+    pub(crate) fn wake_next(&self) {
+        self.queues.freed(self.name());
+    }
+
     /// Ends the hold on this side: every permit is refused from here on.
     pub(crate) fn end(&self, reason: LossReason) {
         self.change(|state, now| state.end(now, reason));
@@ -155,7 +205,8 @@ impl Held {
 
     fn change(&self, change: impl FnOnce(&mut LeaseState, BootTime) -> LeaseStatus) -> LeaseStatus {
         let mut state = self.lock();
-        let status = change(&mut state, self.clock.now());
+        let (now, deadline) = (self.clock.now(), state.deadline());
+        let status = change(&mut state, now);
         // Under the lock, so that of several who notice the loss one reports it.
         let ends_now = matches!(status, LeaseStatus::Lost { .. }) && !self.over.is_cancelled();
         if ends_now {
@@ -164,9 +215,13 @@ impl Held {
         drop(state);
         if let LeaseStatus::Lost { reason } = status
             && ends_now
-            && !matches!(reason, LossReason::Released | LossReason::Abandoned)
+            && reason != LossReason::Released
         {
-            event::lost(self, reason);
+            if reason != LossReason::Abandoned {
+                event::lost(self, reason);
+            }
+            self.let_expire(deadline.map_or(Duration::ZERO, |deadline| deadline.since(now)));
+            self.wake_next();
         }
         status
     }
@@ -189,9 +244,10 @@ impl fmt::Debug for Held {
 }
 
 /// A store whose type is of no more interest once the lock is held.
-trait Requests: Send + Sync {
+pub(crate) trait Requests: Send + Sync {
     fn renew<'a>(&'a self, claim: Claim<'a>) -> BoxFuture<'a, Result<Renewal, StoreError>>;
     fn release<'a>(&'a self, claim: Claim<'a>) -> BoxFuture<'a, Result<Release, StoreError>>;
+    fn let_expire(&self, claim: Claim<'_>, remaining: Duration);
 }
 
 struct Granted<S: LeaseStore> {
@@ -206,5 +262,9 @@ impl<S: LeaseStore> Requests for Granted<S> {
 
     fn release<'a>(&'a self, claim: Claim<'a>) -> BoxFuture<'a, Result<Release, StoreError>> {
         Box::pin(self.store.release(claim))
+    }
+
+    fn let_expire(&self, claim: Claim<'_>, remaining: Duration) {
+        self.store.let_expire(claim, remaining);
     }
 }

@@ -1,27 +1,22 @@
-//! A lease whose failure would corrupt data, and which is therefore fenced.
+//! A lease: held, renewed in the background, and ended in one of few ways.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::error::Error;
+use crate::accessors::{accessors, fenced_accessors};
 use crate::held::Held;
-use crate::lock_name::LockName;
-use crate::permit::Permit;
+use crate::kind::{Correctness, Efficiency, Kind};
 use crate::release::{Released, release};
 use crate::renewal::RenewalTask;
-use crate::state::{LeaseStatus, LossReason};
-use crate::token::FencingToken;
+use crate::state::LossReason;
 
-/// A lease with a fencing token that the resource checks.
+/// A lease whose failure would corrupt data, with a fencing token that the resource checks.
 ///
 /// It comes only from a store whose tokens are monotonic and durable ([`FencedStore`](crate::FencedStore)). It does not
-/// promise that nobody else believes to hold the lock: it gives [`Permit`]s, and the resource refuses all but the newest.
-///
-/// Use it by [`run`](Self::run), which ties its renewal to the work. Used by hand it is renewed in the background until it
-/// is [released](Self::release) or dropped. Dropped, it ends its renewal, refuses its permits, and is left to expire,
-/// because nobody said that the work was done.
+/// promise that nobody else believes to hold the lock: it gives [`Permit`](crate::Permit)s, and the resource refuses all but the
+/// newest. How it is used and how it ends is said at [`Lease`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,25 +34,62 @@ use crate::token::FencingToken;
 /// # Ok(())
 /// # }
 /// ```
+pub type CorrectnessLease = Lease<Correctness>;
+
+/// A lease that saves work from being done twice, from any store.
+///
+/// It may be held twice: after a pause of its holder, and on some stores after a restart or a fail-over. So it has no token and
+/// gives no [`Permit`](crate::Permit), and a protected resource does not take it. How it is used and how it ends is said at
+/// [`Lease`].
+///
+/// ```
+/// use std::time::Duration;
+/// use leastlock_lease::{Hold, Leases, LockName, SqlLeaseStore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await?;
+/// # leastlock_lease::MIGRATIONS.run(&pool).await?;
+/// let leases = Leases::new(SqlLeaseStore::new(&pool));
+/// let name = LockName::new("cache:prices")?;
+/// let lease = leases.acquire_efficiency(&name, Hold::renewed(Duration::from_secs(30))).await?;
+/// let filled = lease.run(async |_scope| Ok("filled by one, or now and then by two"));
+/// assert!(filled.await.is_ok());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// ```compile_fail,E0599
+/// fn permitted(lease: &leastlock_lease::EfficiencyLease) {
+///     let _ = lease.permit();
+/// }
+/// ```
+pub type EfficiencyLease = Lease<Efficiency>;
+
+/// A lease of either kind: [`EfficiencyLease`] or [`CorrectnessLease`].
+///
+/// Use it by [`run`](Self::run), which ties its renewal to the work. Used by hand it is renewed in the background until it
+/// is [released](Self::release) or dropped. Dropped, it ends its renewal, refuses its permits, and is left to expire,
+/// because nobody said that the work was done.
 #[derive(Debug)]
 #[must_use = "a lease that is dropped keeps others out until it expires"]
-pub struct CorrectnessLease {
+pub struct Lease<K: Kind> {
     held: Arc<Held>,
-    token: FencingToken,
+    kind: K,
     renewal: Option<RenewalTask>,
     cancel: CancellationToken,
     cancel_deadline: Duration,
 }
 
-impl CorrectnessLease {
+impl<K: Kind> Lease<K> {
     /// How long cancelled work gets to end by itself, and dropped tasks to be gone, unless
     /// [`cancel_deadline`](Self::cancel_deadline) says otherwise.
     pub const DEFAULT_CANCEL_DEADLINE: Duration = Duration::from_secs(5);
 
-    pub(crate) fn new(held: Arc<Held>, token: FencingToken) -> Self {
+    pub(crate) fn new(held: Arc<Held>, kind: K) -> Self {
         let renewal = Some(RenewalTask::start(Arc::clone(&held)));
         let cancel = CancellationToken::new();
-        Self { held, token, renewal, cancel, cancel_deadline: Self::DEFAULT_CANCEL_DEADLINE }
+        Self { held, kind, renewal, cancel, cancel_deadline: Self::DEFAULT_CANCEL_DEADLINE }
     }
 
     /// Cancels the work of [`run`](Self::run) when `cancel` is cancelled.
@@ -72,40 +104,7 @@ impl CorrectnessLease {
         self
     }
 
-    /// A permit for a protected resource.
-    ///
-    /// # Errors
-    /// [`Error::Lost`] if the lease is over, which is noticed here after a pause as well; [`Error::Unconfirmed`] while a
-    /// renewal is unanswered.
-    pub fn permit(&self) -> Result<Permit, Error> {
-        Permit::new(&self.held, self.token)
-    }
-
-    /// The lock.
-    #[must_use]
-    pub fn name(&self) -> &LockName {
-        self.held.name()
-    }
-
-    /// The fencing token. It does not change by renewals.
-    #[must_use]
-    pub const fn token(&self) -> FencingToken {
-        self.token
-    }
-
-    /// What may be believed of the lease now.
-    #[must_use]
-    pub fn status(&self) -> LeaseStatus {
-        self.held.status()
-    }
-
-    /// How long the lease lasts from now on, unless it is renewed.
-    ///
-    /// # Errors
-    /// [`Error::Lost`] if it is over.
-    pub fn remaining(&self) -> Result<Duration, Error> {
-        self.held.remaining()
-    }
+    accessors!();
 
     /// Waits until the lease is over.
     ///
@@ -124,14 +123,18 @@ impl CorrectnessLease {
         release(Arc::clone(&self.held), self.renewal.take()).await
     }
 
-    pub(crate) fn into_parts(mut self) -> (Arc<Held>, FencingToken, Option<RenewalTask>, CancellationToken, Duration) {
+    pub(crate) fn into_parts(mut self) -> (Arc<Held>, K, Option<RenewalTask>, CancellationToken, Duration) {
         let (held, cancel) = (Arc::clone(&self.held), self.cancel.clone());
         let renewal = self.renewal.take();
-        (held, self.token, renewal, cancel, self.cancel_deadline)
+        (held, self.kind, renewal, cancel, self.cancel_deadline)
     }
 }
 
-impl Drop for CorrectnessLease {
+impl Lease<Correctness> {
+    fenced_accessors!();
+}
+
+impl<K: Kind> Drop for Lease<K> {
     fn drop(&mut self) {
         if let Some(renewal) = self.renewal.take() {
             renewal.stop();

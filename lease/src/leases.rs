@@ -5,14 +5,20 @@ use std::sync::Arc;
 use crate::acquire::{Acquire, acquire};
 use crate::clock::{BootClock, Clock};
 use crate::error::Error;
-use crate::held::Acquisition;
+use crate::held::{Acquisition, Held, Means};
 use crate::hold::Hold;
-use crate::lease::CorrectnessLease;
+use crate::kind::Granted;
+use crate::lease::{CorrectnessLease, EfficiencyLease};
 use crate::lock_name::LockName;
+use crate::queue::Queues;
 use crate::store::{FencedStore, LeaseStore};
 use crate::token::OwnerNonce;
 
 /// Acquires leases from one lock store. Cheap to clone.
+///
+/// The waiters of one `Leases` and its clones take turns in the order in which they came, and one of them at a time asks the store
+/// (unless the store has an order of its own); a lease that ends among them wakes the next one without the store. So a process
+/// should have one `Leases` for a store.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,19 +40,70 @@ use crate::token::OwnerNonce;
 #[derive(Debug)]
 pub struct Leases<S> {
     store: Arc<S>,
+    queues: Arc<Queues>,
     clock: Arc<dyn Clock>,
 }
 
 impl<S: LeaseStore> Leases<S> {
     /// Leases from `store`, with deadlines by [`BootClock`].
     pub fn new(store: S) -> Self {
-        Self { store: Arc::new(store), clock: Arc::new(BootClock) }
+        Self { store: Arc::new(store), queues: Arc::default(), clock: Arc::new(BootClock) }
     }
 
     /// Measures deadlines with another clock.
     #[must_use]
     pub fn clock(self, clock: impl Clock) -> Self {
         Self { clock: Arc::new(clock), ..self }
+    }
+
+    /// Acquires a lease without a token, waiting up to 10 s for another holder.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_efficiency(&self, name: &LockName, hold: Hold) -> Result<EfficiencyLease, Error> {
+        self.acquire_efficiency_with(name, hold, Acquire::default()).await
+    }
+
+    /// Acquires a lease without a token, as `policy` says.
+    ///
+    /// Released, a renewed lease goes to the next waiter of this process that wants one, without a trip to the store, up to 32
+    /// times in a row; the store goes on showing the first holder's job and age.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_efficiency_with(
+        &self,
+        name: &LockName,
+        hold: Hold,
+        policy: Acquire,
+    ) -> Result<EfficiencyLease, Error> {
+        let (acquired, kind) = self.held(name, hold, policy).await?;
+        Ok(EfficiencyLease::new(acquired, kind))
+    }
+
+    async fn held<K: Granted<S::Token>>(
+        &self,
+        name: &LockName,
+        hold: Hold,
+        policy: Acquire,
+    ) -> Result<(Arc<Held>, K), Error> {
+        hold.check()?;
+        let (floor, job) = policy.parts();
+        let acquisition = Acquisition { name: name.clone(), nonce: OwnerNonce::random()?, hold, floor, job };
+        let Self { store, queues, clock } = self.clone();
+        acquire(Means { store, queues, clock }, acquisition, policy).await
     }
 }
 
@@ -81,17 +138,13 @@ impl<S: FencedStore> Leases<S> {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_with(&self, name: &LockName, hold: Hold, policy: Acquire) -> Result<CorrectnessLease, Error> {
-        hold.check()?;
-        let (floor, job) = policy.parts();
-        let acquisition = Acquisition { name: name.clone(), nonce: OwnerNonce::random()?, hold, floor, job };
-        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-        let (acquired, token) = acquire(store, clock, acquisition, policy).await?;
-        Ok(CorrectnessLease::new(acquired, token))
+        let (acquired, kind) = self.held(name, hold, policy).await?;
+        Ok(CorrectnessLease::new(acquired, kind))
     }
 }
 
 impl<S> Clone for Leases<S> {
     fn clone(&self) -> Self {
-        Self { store: Arc::clone(&self.store), clock: Arc::clone(&self.clock) }
+        Self { store: Arc::clone(&self.store), queues: Arc::clone(&self.queues), clock: Arc::clone(&self.clock) }
     }
 }

@@ -13,13 +13,15 @@
 //! - **A time-out is not an answer.** An unanswered acquisition is repeated under the same nonce and keeps its token; an
 //!   unanswered renewal makes the lease unconfirmed, and neither extends nor ends it; a lease whose work has an unknown outcome
 //!   is not released.
-//! - **Whoever dies blocks others for the TTL at most** and a stopped process that holds the guard row, on PostgreSQL,
-//!   until its transaction's idle time-out.
+//! - **Whoever dies blocks others for the TTL at most** and a stopped process that holds the guard row, on PostgreSQL and in
+//!   a transaction of [`Fence::begin`] on MariaDB, until its transaction's idle time-out.
+//! - **What a store cannot do is in its type.** A [`CorrectnessLease`] comes only from a [`FencedStore`]; an
+//!   [`EfficiencyLease`] comes from any store, and nothing protected takes it.
 //!
 //! # What it does not promise
 //! - That only one process *runs*. Effects outside the fenced resource (a mail, a call) can happen twice.
 //! - Anything about writers that do not check, or about late writes before the new holder has sealed: seal first.
-//! - Fairness: the SQL store has no queue.
+//! - Fairness over processes: SQL and Redis give a free lock to whoever asks first. The waiters of one process take turns.
 //! - On SQLite, that a stopped writer does not block the file.
 //!
 //! # Example
@@ -61,28 +63,37 @@
 //! |---|---|
 //! | `lock_name`, `token` | [`LockName`]; [`FencingToken`], [`OwnerNonce`] |
 //! | `hold`, `clock`, `state` | how long ([`Hold`]), by which clock ([`Clock`]), and what may be believed ([`LeaseStatus`]) |
-//! | `store`, `sql_store`, `sql` | what a lock store must do ([`LeaseStore`], [`FencedStore`]), and the one in SQL |
+//! | `store`, `capabilities` | what a lock store must do ([`LeaseStore`], [`FencedStore`]) and says of itself ([`Capabilities`]) |
+//! | `sql_store`, `sql`; `redis` | the stores in SQL ([`SqlLeaseStore`]) and in Redis (`RedisLeaseStore`, feature `redis`) |
+//! | `queue`, `wake` | the waiters of one process, and how they hear of other processes ([`Waiter`]) |
 //! | `leases`, `acquire`, `renewal`, `release` | a lease's life: [`Leases`], [`Acquire`], [`Released`] |
-//! | `lease`, `run`, `scope`, `work_error` | [`CorrectnessLease`], the work under it, and how that ends |
+//! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
+//! | `run`, `scope`, `work_error` | the work under a lease, and how that ends |
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
 //!
 //! # Logging
-//! Lease events (acquired, renewal failed, lost, released, left to expire, late write refused, seal waits, tasks outlived)
+//! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, late write refused, seal waits, tasks outlived)
 //! are logged at INFO with the target `leastlock_lease`: lock, token, owner as a short hash, job, times. Nothing else is
 //! logged above TRACE.
 
+mod accessors;
 mod acquire;
+mod capabilities;
 mod clock;
 mod error;
 mod event;
 mod fence;
 mod held;
 mod hold;
+mod kind;
 mod lease;
 mod leases;
 mod lock_name;
 mod migrations;
 mod permit;
+mod queue;
+#[cfg(feature = "redis")]
+mod redis;
 mod release;
 mod renewal;
 mod run;
@@ -92,18 +103,23 @@ mod sql_store;
 mod state;
 mod store;
 mod token;
+mod wake;
 mod work_error;
 
 pub use crate::acquire::Acquire;
+pub use crate::capabilities::{Capabilities, FloorRule, LeaseEnding, Order, WakeUp};
 pub use crate::clock::{BootClock, BootTime, Clock};
 pub use crate::error::Error;
-pub use crate::fence::{Blocker, Fence, Refusal, Sealed};
+pub use crate::fence::{Blocker, Fence, Protected, Refusal, Sealed};
 pub use crate::hold::Hold;
-pub use crate::lease::CorrectnessLease;
+pub use crate::kind::{Correctness, Efficiency, Kind};
+pub use crate::lease::{CorrectnessLease, EfficiencyLease, Lease};
 pub use crate::leases::Leases;
 pub use crate::lock_name::LockName;
 pub use crate::migrations::MIGRATIONS;
 pub use crate::permit::Permit;
+#[cfg(feature = "redis")]
+pub use crate::redis::{AcceptBestEffortToken, Durability, Durable, RedisLeaseStore, RedisWaiter, Undurable};
 pub use crate::release::Released;
 pub use crate::run::{Ending, Finished};
 pub use crate::scope::Scope;
@@ -111,7 +127,8 @@ pub use crate::sql::LeaseSql;
 pub use crate::sql_store::SqlLeaseStore;
 pub use crate::state::{LeaseStatus, LossReason};
 pub use crate::store::{
-    Claim, FencedStore, Grant, Holder, LeaseStore, Pause, Release, Renewal, StoreError, StoreToken,
+    Claim, FairStore, FencedStore, Grant, Holder, LeaseStore, Pause, Polling, Release, Renewal, StoreError, StoreToken,
+    Waiter,
 };
 pub use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 pub use crate::work_error::WorkError;

@@ -12,7 +12,10 @@ use leastlock_core::{Migration, Migrations};
 /// ```
 pub const MIGRATIONS: Migrations = Migrations {
     table: "leastlock_lease_migrations",
-    postgres: &[Migration { version: 1, name: "lease", sql: include_str!("../migrations/postgres/0001_lease.sql") }],
+    postgres: &[
+        Migration { version: 1, name: "lease", sql: include_str!("../migrations/postgres/0001_lease.sql") },
+        Migration { version: 2, name: "waiters", sql: include_str!("../migrations/postgres/0002_waiters.sql") },
+    ],
     sqlite: &[Migration { version: 1, name: "lease", sql: include_str!("../migrations/sqlite/0001_lease.sql") }],
-    mysql: &[],
+    mysql: &[Migration { version: 1, name: "lease", sql: include_str!("../migrations/mysql/0001_lease.sql") }],
 };

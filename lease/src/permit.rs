@@ -1,11 +1,10 @@
 //! What a protected resource asks for.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use crate::accessors::accessors;
 use crate::error::Error;
 use crate::held::Held;
-use crate::lock_name::LockName;
 use crate::token::{FencingToken, OwnerNonce};
 
 /// The right to write to a protected resource, as one holder of a lease has it.
@@ -15,7 +14,7 @@ use crate::token::{FencingToken, OwnerNonce};
 /// resource compares token and owner once more.
 ///
 /// It is owned, so that it can go into a spawned task. It is not `Clone` and cannot be built: it comes from
-/// [`Scope::permit`](crate::Scope::permit) or [`CorrectnessLease::permit`](crate::CorrectnessLease::permit) alone.
+/// [`Scope::permit`](crate::Scope::permit) or [`CorrectnessLease::permit`](crate::Lease::permit) alone.
 ///
 /// ```compile_fail,E0599
 /// fn twice(permit: leastlock_lease::Permit) -> [leastlock_lease::Permit; 2] {
@@ -36,11 +35,7 @@ impl Permit {
         Ok(Self { held: Arc::clone(held), token })
     }
 
-    /// The lock.
-    #[must_use]
-    pub fn name(&self) -> &LockName {
-        self.held.name()
-    }
+    accessors!();
 
     /// The fencing token.
     #[must_use]
@@ -52,14 +47,6 @@ impl Permit {
     #[must_use]
     pub fn owner(&self) -> &OwnerNonce {
         self.held.nonce()
-    }
-
-    /// How long the lease lasts from now on, unless it is renewed.
-    ///
-    /// # Errors
-    /// [`Error::Lost`] if it is over.
-    pub fn remaining(&self) -> Result<Duration, Error> {
-        self.held.remaining()
     }
 
     pub(crate) fn held(&self) -> &Held {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::event;
 use crate::held::Held;
 use crate::renewal::RenewalTask;
-use crate::state::LossReason;
 use crate::store::Release;
 
 /// How often an unanswered release is sent, at most.
@@ -33,7 +32,8 @@ impl From<Release> for Released {
     }
 }
 
-/// Ends the renewal, waits for the one in flight, refuses all permits, then releases.
+/// Ends the renewal, waits for the one in flight, refuses all permits, then hands the lease on to a waiter of this process, or
+/// releases.
 ///
 /// Runs in a task of its own, so that a caller who is dropped now does not stop it half-way: that the lease may be released
 /// is decided already.
@@ -42,8 +42,15 @@ pub(crate) async fn release(held: Arc<Held>, renewal: Option<RenewalTask>) -> Re
         if let Some(renewal) = renewal {
             renewal.join().await;
         }
-        held.end(LossReason::Released);
+        if held.hand_on() {
+            event::handed_on(&held);
+            return Released::Released;
+        }
         let release = send(&held).await;
+        if release.is_none() {
+            held.let_expire(held.hold().ttl());
+        }
+        held.wake_next();
         event::released(&held, release);
         release.map_or(Released::Unknown, Released::from)
     });

@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Error;
 use crate::event;
 use crate::held::Held;
-use crate::lease::CorrectnessLease;
+use crate::kind::Kind;
+use crate::lease::Lease;
 use crate::release::{Released, release};
 use crate::renewal::RenewalTask;
 use crate::scope::{Scope, Tasks};
@@ -44,7 +45,7 @@ enum Interruption {
     Cancelled,
 }
 
-impl CorrectnessLease {
+impl<K: Kind> Lease<K> {
     /// Runs `work` under this lease.
     ///
     /// - The lease is renewed until the work and the tasks that it [spawned](Scope::spawn) have ended.
@@ -87,7 +88,7 @@ impl CorrectnessLease {
     /// The lease is left to expire. While it releases already, the release goes on.
     pub async fn run<T, F, Fut>(self, work: F) -> Result<T, Error>
     where
-        F: FnOnce(Scope) -> Fut,
+        F: FnOnce(Scope<K>) -> Fut,
         Fut: Future<Output = Result<T, WorkError>>,
     {
         self.run_to_end(work).await.result
@@ -99,11 +100,11 @@ impl CorrectnessLease {
     /// As [`run`](Self::run).
     pub async fn run_to_end<T, F, Fut>(self, work: F) -> Finished<T>
     where
-        F: FnOnce(Scope) -> Fut,
+        F: FnOnce(Scope<K>) -> Fut,
         Fut: Future<Output = Result<T, WorkError>>,
     {
-        let (held, token, renewal, cancel, cancel_deadline) = self.into_parts();
-        let scope = Scope::new(&held, token);
+        let (held, kind, renewal, cancel, cancel_deadline) = self.into_parts();
+        let scope = Scope::new(&held, kind);
         let tasks = scope.tasks();
         let mut work = Box::pin(work(scope));
         // Declared after the work, so dropped before it.

@@ -2,39 +2,27 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::error::Error;
+use crate::accessors::{accessors, fenced_accessors};
 use crate::held::Held;
-use crate::lock_name::LockName;
-use crate::permit::Permit;
-use crate::state::LeaseStatus;
-use crate::token::FencingToken;
+use crate::kind::{Correctness, Kind};
 
-/// What the work of a [`run`](crate::CorrectnessLease::run) gets: permits, tasks of its own, and word of its end.
+/// What the work of a [`run`](crate::Lease::run) gets: tasks of its own, word of its end, and, of a
+/// [`CorrectnessLease`](crate::CorrectnessLease), permits.
 #[derive(Debug, Clone)]
-pub struct Scope {
+pub struct Scope<K: Kind = Correctness> {
     held: Arc<Held>,
-    token: FencingToken,
+    kind: K,
     tasks: Arc<Tasks>,
 }
 
-impl Scope {
-    pub(crate) fn new(held: &Arc<Held>, token: FencingToken) -> Self {
-        Self { held: Arc::clone(held), token, tasks: Arc::default() }
-    }
-
-    /// A permit for a protected resource.
-    ///
-    /// # Errors
-    /// [`Error::Lost`] if the lease is over, which is noticed here after a pause as well; [`Error::Unconfirmed`] while a
-    /// renewal is unanswered.
-    pub fn permit(&self) -> Result<Permit, Error> {
-        Permit::new(&self.held, self.token)
+impl<K: Kind> Scope<K> {
+    pub(crate) fn new(held: &Arc<Held>, kind: K) -> Self {
+        Self { held: Arc::clone(held), kind, tasks: Arc::default() }
     }
 
     /// Spawns a task that belongs to the work: the lease is renewed until it has ended, and it is dropped when the lease is
@@ -67,35 +55,15 @@ impl Scope {
         }
     }
 
-    /// The lock.
-    #[must_use]
-    pub fn name(&self) -> &LockName {
-        self.held.name()
-    }
-
-    /// The fencing token.
-    #[must_use]
-    pub const fn token(&self) -> FencingToken {
-        self.token
-    }
-
-    /// What may be believed of the lease now.
-    #[must_use]
-    pub fn status(&self) -> LeaseStatus {
-        self.held.status()
-    }
-
-    /// How long the lease lasts from now on, unless it is renewed.
-    ///
-    /// # Errors
-    /// [`Error::Lost`] if it is over.
-    pub fn remaining(&self) -> Result<Duration, Error> {
-        self.held.remaining()
-    }
+    accessors!();
 
     pub(crate) fn tasks(&self) -> Arc<Tasks> {
         Arc::clone(&self.tasks)
     }
+}
+
+impl Scope<Correctness> {
+    fenced_accessors!();
 }
 
 /// The tasks of one scope.

@@ -1,60 +1,116 @@
 //! The statements of the lease and of the fence, per engine.
 
-use leastlock_core::Dialect;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod returning;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
-/// An SQL engine that can keep leases and fences. Sealed by [`Dialect`]: implemented for `sqlx::Postgres` and
-/// `sqlx::Sqlite`, each behind the feature of its name.
+use std::time::Duration;
+
+use leastlock_core::Dialect;
+use sqlx::{Pool, Transaction};
+
+use crate::capabilities::WakeUp;
+use crate::fence::Blocker;
+use crate::lock_name::LockName;
+use crate::store::{Claim, Waiter};
+use crate::wake::Bells;
+
+/// An SQL engine that can keep leases and fences. Sealed: implemented for `sqlx::Postgres`, `sqlx::Sqlite` and
+/// `sqlx::MySql`, each behind the feature of its name.
 ///
 /// # Contract
-/// Each constant is one statement, with the parameters that the module which runs it binds; the files in `sql/` say which
-/// lock it takes and at which isolation level it is right.
-pub trait LeaseSql: Dialect {
-    /// name, nonce, TTL in ms, floor or 0, job → token; no row if somebody else holds the lock.
-    const ACQUIRE: &'static str;
+/// The files in `sql/` say of each statement which lock it takes, at which isolation level it is right, and why.
+pub trait LeaseSql: Engine {}
+
+/// What differs between the engines. Public for the bound above, and not to be named outside.
+pub trait Engine: Dialect {
+    /// How a waiter of another process learns of a release.
+    const WAKE_UP: WakeUp;
+
+    /// How one waiter does.
+    type Waiter: Waiter;
+
     /// name → nonce, token, age in ms, remaining ms, job.
     const HOLDER: &'static str;
-    /// name, nonce, token, TTL in ms → one row changed, or none.
+    /// TTL in ms, name, nonce, token → one row changed, or none.
     const RENEW: &'static str;
     /// name, nonce → one row changed, or none.
     const RELEASE: &'static str;
-    /// resource, generation, nonce → generation; no row if it is refused.
-    const RAISE_GATE: &'static str;
-    /// Time-out of the wait in ms, of idling in ms → backend. `None` where the engine has no such limits.
-    const SEAL_LIMITS: Option<&'static str>;
-    /// resource, generation, nonce → generation; no row if it is refused.
-    const RAISE_GUARD: &'static str;
-    /// backend → pid, state, ms in that state, of each that it waits for. `None` where the engine does not tell.
-    const BLOCKERS: Option<&'static str>;
-    /// resource, generation, nonce, longest idling in ms → one row, or none if it is refused.
-    const CHECK: &'static str;
     /// resource → generation and nonce of the gate, generation of the guard or NULL.
     const SEALED: &'static str;
+
+    /// The token, if the lock is granted. One attempt, of which every statement is its own transaction: a process that stops
+    /// between two of them keeps no row locked.
+    fn acquire(
+        connection: &mut Self::Connection,
+        claim: Claim<'_>,
+    ) -> impl Future<Output = Result<Option<i64>, sqlx::Error>> + Send;
+
+    /// A waiter for a lock.
+    fn waiter(pool: &Pool<Self>, bells: &Bells, name: &LockName) -> Self::Waiter;
+
+    /// Carries out one step of a seal and commits it; `false` if it is refused. Tells whom it waits for, if it can.
+    fn raise(
+        pool: &Pool<Self>,
+        step: Step,
+        mark: Mark<'_>,
+        limits: Limits,
+        waits_for: impl FnMut(Blocker) + Send,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+
+    /// Begins a transaction at READ COMMITTED whose idling the server bounds, if it can and
+    /// [`check`](Self::check) does not.
+    fn begin(
+        pool: &Pool<Self>,
+        idle: Duration,
+    ) -> impl Future<Output = Result<Transaction<'static, Self>, sqlx::Error>> + Send;
+
+    /// Commits it, and takes it out of the slot unless that failed.
+    fn commit(tx: &mut Option<Transaction<'static, Self>>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Rolls it back, and puts back what was set on its connection.
+    fn abandon(tx: Transaction<'static, Self>);
+
+    /// Whether the caller's transaction may go on under this mark; share-locks the guard row if so.
+    fn check(
+        connection: &mut Self::Connection,
+        mark: Mark<'_>,
+        idle: Duration,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
 }
 
-#[cfg(feature = "postgres")]
-impl LeaseSql for sqlx::Postgres {
-    const ACQUIRE: &'static str = include_str!("../sql/postgres/acquire.sql");
-    const HOLDER: &'static str = include_str!("../sql/postgres/holder.sql");
-    const RENEW: &'static str = include_str!("../sql/postgres/renew.sql");
-    const RELEASE: &'static str = include_str!("../sql/postgres/release.sql");
-    const RAISE_GATE: &'static str = include_str!("../sql/postgres/raise_gate.sql");
-    const SEAL_LIMITS: Option<&'static str> = Some(include_str!("../sql/postgres/seal_limits.sql"));
-    const RAISE_GUARD: &'static str = include_str!("../sql/postgres/raise_guard.sql");
-    const BLOCKERS: Option<&'static str> = Some(include_str!("../sql/postgres/blockers.sql"));
-    const CHECK: &'static str = include_str!("../sql/postgres/check.sql");
-    const SEALED: &'static str = include_str!("../sql/postgres/sealed.sql");
+/// The steps of a seal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The row that stops newcomers.
+    Gate,
+    /// The row that checks share-lock.
+    Guard,
 }
 
-#[cfg(feature = "sqlite")]
-impl LeaseSql for sqlx::Sqlite {
-    const ACQUIRE: &'static str = include_str!("../sql/sqlite/acquire.sql");
-    const HOLDER: &'static str = include_str!("../sql/sqlite/holder.sql");
-    const RENEW: &'static str = include_str!("../sql/sqlite/renew.sql");
-    const RELEASE: &'static str = include_str!("../sql/sqlite/release.sql");
-    const RAISE_GATE: &'static str = include_str!("../sql/sqlite/raise_gate.sql");
-    const SEAL_LIMITS: Option<&'static str> = None;
-    const RAISE_GUARD: &'static str = include_str!("../sql/sqlite/raise_guard.sql");
-    const BLOCKERS: Option<&'static str> = None;
-    const CHECK: &'static str = include_str!("../sql/sqlite/check.sql");
-    const SEALED: &'static str = include_str!("../sql/sqlite/sealed.sql");
+/// What a permit is compared by.
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite", feature = "mysql")),
+    expect(dead_code, reason = "the engines read it")
+)]
+#[derive(Debug, Clone, Copy)]
+pub struct Mark<'a> {
+    pub(crate) resource: &'a str,
+    pub(crate) generation: i64,
+    pub(crate) owner: &'a [u8],
+}
+
+/// What bounds one step of a seal.
+#[allow(dead_code, reason = "not every engine has both bounds")]
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Its wait for open transactions.
+    pub(crate) wait: Duration,
+    /// Idling in its transaction.
+    pub(crate) idle: Duration,
 }

@@ -2,90 +2,87 @@
 
 use std::time::Duration;
 
-use leastlock_core::{Dialect, Statement, begin, classify};
+use leastlock_core::{Dialect, Statement, classify};
 use sqlx::Pool;
 
+use crate::capabilities::Capabilities;
 use crate::sql::LeaseSql;
-use crate::store::{Claim, FencedStore, Grant, Holder, LeaseStore, Pause, Release, Renewal, StoreError};
+use crate::store::{Claim, FencedStore, Grant, Holder, LeaseStore, Release, Renewal, StoreError, milliseconds};
 use crate::token::{FencingToken, OwnerHash};
+use crate::wake::Bells;
 
 /// The lock store in the table `leastlock_lease`.
 ///
 /// Its tokens are monotonic and durable: they stand in the row of the lock, which outlives every lease, and are as durable
-/// as the database's commits (on PostgreSQL `synchronous_commit` must not be `off`; on SQLite `synchronous` should be
-/// `FULL` if tokens must outlive a power failure). It has no queue: waiters poll, and whoever asks first gets a free lock.
+/// as the database's commits (on PostgreSQL `synchronous_commit` must not be `off`; on MariaDB
+/// `innodb_flush_log_at_trx_commit` must be 1; on SQLite `synchronous` should be `FULL` if tokens must outlive a power failure).
+/// It has no queue over processes: whoever asks first gets a free lock.
 ///
-/// An attempt to acquire is one transaction with one statement, and a second one that reads the holder if somebody else
-/// has the lock.
+/// Every request is one statement that is its own transaction (one more shows the holder to whom the lock is refused), so a
+/// process that stops anywhere keeps no row locked.
+///
+/// On PostgreSQL a waiter is notified of a release, in the release's own transaction and only if somebody waits; the waiters
+/// of a store share one connection for it, beside the pool's, while there are any. On SQLite and MariaDB they poll.
 #[derive(Debug)]
 pub struct SqlLeaseStore<DB: Dialect> {
     pool: Pool<DB>,
+    bells: Bells,
 }
 
 impl<DB: LeaseSql> SqlLeaseStore<DB> {
     /// A store in the database of `pool`, which must have this crate's [`MIGRATIONS`](crate::MIGRATIONS).
     #[must_use]
     pub fn new(pool: &Pool<DB>) -> Self {
-        Self { pool: pool.clone() }
+        Self { pool: pool.clone(), bells: Bells::default() }
     }
 
     async fn try_acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, sqlx::Error> {
-        let mut tx = begin(&self.pool).await?;
-        let granted = Statement::new(DB::ACQUIRE)
-            .bind(claim.name.as_str())
-            .bind(&claim.nonce.as_bytes()[..])
-            .bind(milliseconds(claim.ttl))
-            .bind(claim.floor.map_or(0, FencingToken::value))
-            .bind(claim.job)
-            .fetch_optional::<DB>(&mut tx)
-            .await?;
-        let grant = if let Some(row) = granted {
-            Grant::Granted { token: token(row.int(0)?)?, ttl: claim.ttl }
-        } else {
-            let row = Statement::new(DB::HOLDER).bind(claim.name.as_str()).fetch_one::<DB>(&mut tx).await?;
-            Grant::Held(Holder {
-                owner: OwnerHash::of(&row.bytes(0)?),
-                token: Some(token(row.int(1)?)?),
-                age: duration(row.int(2)?),
-                remaining: duration(row.int(3)?),
-                job: row.optional_text(4)?.map(String::into_boxed_str),
-            })
-        };
-        tx.commit().await?;
-        Ok(grant)
+        let mut connection = self.pool.acquire().await?;
+        if let Some(value) = DB::acquire(&mut connection, claim).await? {
+            return Ok(Grant::Granted { token: token(value)?, ttl: claim.ttl });
+        }
+        let row = Statement::new(DB::HOLDER).bind(claim.name.as_str()).fetch_one::<DB>(&mut connection).await?;
+        Ok(Grant::Held(Holder {
+            owner: OwnerHash::of(&row.bytes(0)?),
+            token: Some(token(row.int(1)?)?),
+            age: duration(row.int(2)?),
+            remaining: duration(row.int(3)?),
+            job: row.optional_text(4)?.map(String::into_boxed_str),
+        }))
     }
 
     async fn change(&self, statement: Statement<'_>) -> Result<bool, sqlx::Error> {
-        let mut tx = begin(&self.pool).await?;
-        let changed = statement.execute::<DB>(&mut tx).await?;
-        tx.commit().await?;
-        Ok(changed > 0)
+        let mut connection = self.pool.acquire().await?;
+        Ok(statement.execute::<DB>(&mut connection).await? > 0)
     }
 }
 
 impl<DB: Dialect> Clone for SqlLeaseStore<DB> {
     fn clone(&self) -> Self {
-        Self { pool: self.pool.clone() }
+        Self { pool: self.pool.clone(), bells: self.bells.clone() }
     }
 }
 
 impl<DB: LeaseSql> LeaseStore for SqlLeaseStore<DB> {
     type Token = FencingToken;
+    type Waiter = DB::Waiter;
+
+    const CAPABILITIES: Capabilities = Capabilities::PLAIN.wake_up(DB::WAKE_UP);
 
     async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
         self.try_acquire(claim).await.map_err(store_error::<DB>)
     }
 
-    async fn wait(&self, _claim: Claim<'_>, pause: Pause) {
-        tokio::time::sleep(pause.poll).await;
+    fn waiter(&self, claim: Claim<'_>) -> DB::Waiter {
+        DB::waiter(&self.pool, &self.bells, claim.name)
     }
 
     async fn renew(&self, claim: Claim<'_>, token: FencingToken) -> Result<Renewal, StoreError> {
         let statement = Statement::new(DB::RENEW)
+            .bind(milliseconds(claim.ttl))
             .bind(claim.name.as_str())
             .bind(&claim.nonce.as_bytes()[..])
-            .bind(token.value())
-            .bind(milliseconds(claim.ttl));
+            .bind(token.value());
         let renewed = self.change(statement).await.map_err(store_error::<DB>)?;
         Ok(if renewed { Renewal::Renewed { ttl: claim.ttl } } else { Renewal::NotOwner })
     }
@@ -95,6 +92,9 @@ impl<DB: LeaseSql> LeaseStore for SqlLeaseStore<DB> {
         let released = self.change(statement).await.map_err(store_error::<DB>)?;
         Ok(if released { Release::Released } else { Release::NotOwner })
     }
+
+    /// Its time in the row ends it.
+    fn let_expire(&self, _claim: Claim<'_>, _remaining: Duration) {}
 }
 
 impl<DB: LeaseSql> FencedStore for SqlLeaseStore<DB> {}
@@ -105,11 +105,6 @@ fn store_error<DB: LeaseSql>(error: sqlx::Error) -> StoreError {
 
 fn token(value: i64) -> Result<FencingToken, sqlx::Error> {
     FencingToken::new(value).ok_or_else(|| sqlx::Error::Decode("a fencing token below 1".into()))
-}
-
-/// Whole milliseconds, rounded down: a lease is never longer than was asked for.
-pub(crate) fn milliseconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn duration(milliseconds: i64) -> Duration {

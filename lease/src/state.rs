@@ -90,6 +90,12 @@ impl LeaseState {
         Self { hold, end, renewal_due, status: LeaseStatus::Held { deadline } }
     }
 
+    /// The state of a lease that another holder has handed on: its deadline stays, and the longest hold begins now.
+    pub(crate) fn handed_on(hold: Hold, now: BootTime, deadline: BootTime, renewal_due: BootTime) -> Self {
+        let end = now + hold.longest_hold();
+        Self { hold, end, renewal_due, status: LeaseStatus::Held { deadline: end.min(deadline) } }
+    }
+
     /// The state at `now`: every look at a lease goes through here, so that a deadline which passed during a pause is
     /// noticed before anything is permitted.
     pub(crate) fn observe(&mut self, now: BootTime) -> LeaseStatus {
@@ -142,6 +148,11 @@ impl LeaseState {
             }
             _ => None,
         }
+    }
+
+    /// The deadline, if the last attempt was confirmed.
+    pub(crate) fn confirmed_until(&self) -> Option<BootTime> {
+        if let LeaseStatus::Held { deadline } = self.status { Some(deadline) } else { None }
     }
 
     pub(crate) fn deadline(&self) -> Option<BootTime> {

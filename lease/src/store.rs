@@ -1,15 +1,17 @@
-//! What a lock store must do.
+//! What a lock store must do, and what it says of itself.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use crate::capabilities::Capabilities;
 use crate::lock_name::LockName;
 use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 
 /// A place where locks are kept: one attempt each to acquire, renew and release.
 ///
-/// The rest (retries, deadlines, what may be believed after a timeout) is the library's and the same for every store.
+/// The rest (retries, deadlines, what may be believed after a timeout, the waiters of one process) is the library's and the
+/// same for every store.
 ///
 /// # Contract
 /// - **One attempt.** A method sends its request once. It does not retry, and may be dropped at any moment by a time-out;
@@ -17,28 +19,44 @@ use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 /// - **An error is not an answer.** It may come although the request took effect. The caller goes on with the same nonce.
 /// - **The store's clock decides** when a lease has run out, at the moment when the request is carried out.
 /// - [`acquire`](Self::acquire) grants a lock that is free or whose lease has run out, and the one that the same nonce
-///   holds already: that one keeps its token, and its lease is extended. A nonce that has released is never granted the
+///   holds already: that one keeps its token, and its lease is extended. The nonce that has released last is not granted the
 ///   lock again. Where the store has a queue, an attempt that is not granted keeps its place.
 /// - [`renew`](Self::renew) extends only a lease that stands, of the same nonce and token. It never creates one: a lease
 ///   that has run out, or that somebody else took, is [`Renewal::NotOwner`].
 /// - [`release`](Self::release) ends only the lease (or the place in the queue) of this nonce; repeating it answers the
 ///   same until somebody else takes the lock. Nothing else is changed by it.
+/// - What a store keeps in this process for a claim (a session, a node, a connection) ends with an answered
+///   [`release`](Self::release), or with [`let_expire`](Self::let_expire): one of the two comes for every claim for which
+///   [`acquire`](Self::acquire) was called, unless the process or its runtime ends.
 pub trait LeaseStore: Send + Sync + 'static {
     /// [`FencingToken`] where the store issues one, `()` where it cannot.
     type Token: StoreToken;
 
+    /// How a waiter learns that another attempt may be granted: [`Polling`], or of the store's own.
+    type Waiter: Waiter;
+
+    /// What differs between stores and is no matter of types.
+    const CAPABILITIES: Capabilities;
+
     /// Tries to take the lock, once.
     fn acquire(&self, claim: Claim<'_>) -> impl Future<Output = Result<Grant<Self::Token>, StoreError>> + Send;
 
-    /// Waits until another attempt may be granted: for the store's own event, at most `pause.limit`, or, in a store that
-    /// must be polled, for `pause.poll`.
-    fn wait(&self, claim: Claim<'_>, pause: Pause) -> impl Future<Output = ()> + Send;
+    /// A waiter for this claim, whose first attempt was not granted. It asks nothing of the store before its first
+    /// [`wait`](Waiter::wait), and gives up what it uses when it is dropped.
+    fn waiter(&self, claim: Claim<'_>) -> Self::Waiter;
 
     /// Tries to extend the lease, once. `claim` is the one that was granted.
     fn renew(&self, claim: Claim<'_>, token: Self::Token) -> impl Future<Output = Result<Renewal, StoreError>> + Send;
 
     /// Tries to give the lock (or the place in its queue) up, once.
     fn release(&self, claim: Claim<'_>) -> impl Future<Output = Result<Release, StoreError>> + Send;
+
+    /// Nobody renews this claim any more, and nobody releases it: what its work has done is not known, or a release was not
+    /// answered. A store whose leases run out by themselves does nothing. One whose leases last as long as a session sees to
+    /// it that this one is over soon after `remaining`, and not before: until then its holder may have believed in it.
+    ///
+    /// Does not block, and may be called outside of a runtime.
+    fn let_expire(&self, claim: Claim<'_>, remaining: Duration);
 }
 
 /// A store whose tokens may guard a resource; only such a store gives a [`CorrectnessLease`](crate::CorrectnessLease).
@@ -49,8 +67,41 @@ pub trait LeaseStore: Send + Sync + 'static {
 /// - **Durable.** An issued token is never issued again: not after a crash, a restart or a fail-over of the store. (A store
 ///   that is restored from a copy needs the [`floor`](Claim::floor).)
 ///
-/// Redlock and a Redis that may lose its last writes do not have this, and must not implement it.
+/// Redlock does not have this, and must not implement it. A store that may lose its last writes has it only as a type of
+/// its own, whose name says what the caller accepts.
 pub trait FencedStore: LeaseStore<Token = FencingToken> {}
+
+/// A store that grants a lock in the order in which it was asked for: [`Order::Fifo`](crate::Order::Fifo) as a bound, for callers that
+/// need turns.
+///
+/// # Contract
+/// An attempt that is not granted keeps its claim's place, however often it is repeated; a lock that becomes free goes to
+/// the oldest claim that is still there.
+pub trait FairStore: LeaseStore {}
+
+/// How one waiter learns that another attempt may be granted.
+///
+/// # Contract
+/// - [`wait`](Self::wait) returns on the store's event for its lock, or after a bound of `pause`, whichever comes first;
+///   returning for no reason costs an attempt and does no harm.
+/// - **No event is missed.** What happens after the attempt that was not granted, between two waits included, ends the
+///   next wait. A waiter that only now begins to listen therefore looks once more, or returns at once.
+/// - If the store cannot be heard, it polls. It answers no error: the next attempt meets it.
+/// - It may be dropped at any moment, within a wait too.
+pub trait Waiter: Send + 'static {
+    /// Waits, as `pause` bounds it.
+    fn wait(&mut self, pause: Pause) -> impl Future<Output = ()> + Send;
+}
+
+/// The waiter of a store without events: it sleeps for [`Pause::poll`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Polling;
+
+impl Waiter for Polling {
+    async fn wait(&mut self, pause: Pause) {
+        tokio::time::sleep(pause.poll).await;
+    }
+}
 
 /// What a store issues with a lock.
 pub trait StoreToken: fmt::Debug + Copy + Send + Sync + 'static {
@@ -175,21 +226,22 @@ pub enum Release {
     NotOwner,
 }
 
-/// How long to wait before another attempt.
+/// How long to wait before another attempt, at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pause {
-    /// The time after which a store that must be polled is to be asked again; jittered.
+    /// For a waiter that must poll: full jitter, and no longer than the holder's lease.
     pub poll: Duration,
-    /// The longest wait for a store's own event.
-    pub limit: Duration,
+    /// For a waiter that is told: how long it relies on that. Not much longer than the holder's lease, whose end is no event
+    /// on most stores.
+    pub relying: Duration,
 }
 
 impl Pause {
-    /// A pause; `poll` is cut to `limit`.
+    /// A pause.
     #[must_use]
-    pub fn new(poll: Duration, limit: Duration) -> Self {
-        Self { poll: poll.min(limit), limit }
+    pub const fn new(poll: Duration, relying: Duration) -> Self {
+        Self { poll, relying }
     }
 }
 
@@ -207,7 +259,7 @@ impl StoreError {
         if self.retryable {
             "the lock store gave no answer; whether the request took effect is not known"
         } else {
-            "the lock store refused the request; have the crate's MIGRATIONS run?"
+            "the lock store refused the request, as its source says; on SQL, have the crate's MIGRATIONS run?"
         }
     }
 
@@ -226,4 +278,9 @@ impl StoreError {
     pub const fn is_retryable(&self) -> bool {
         self.retryable
     }
+}
+
+/// Whole milliseconds, rounded down: a lease is never longer than was asked for.
+pub(crate) fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

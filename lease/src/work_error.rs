@@ -72,8 +72,9 @@ impl fmt::Display for WorkError {
 }
 
 fn leaves_outcome_unknown(error: &(dyn StdError + 'static)) -> bool {
-    // A seal writes nothing of the work's, so not even its lost commit does.
-    if error.is::<Error>() {
+    // A seal or a check writes nothing of the work's, so not even its lost commit does; the commit of a protected transaction
+    // is the work's.
+    if error.downcast_ref::<Error>().is_some_and(|error| !error.is_of_a_commit()) {
         return false;
     }
     let mut link = Some(error);
@@ -94,6 +95,10 @@ fn commit_may_have_happened(error: &sqlx::Error) -> bool {
     }
     #[cfg(feature = "sqlite")]
     if leastlock_core::classify::<sqlx::Sqlite>(error).leaves_commit_unknown() {
+        return true;
+    }
+    #[cfg(feature = "mysql")]
+    if leastlock_core::classify::<sqlx::MySql>(error).leaves_commit_unknown() {
         return true;
     }
     matches!(error, sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed)

@@ -36,6 +36,9 @@ pub mod proxy;
 pub mod retail;
 mod until;
 
+/// Where the five Redis for tests listen, joined by commas; `scripts/services env` prints it. The first may have a replica.
+pub const REDIS_URLS: &str = "LEASTLOCK_REDIS_URLS";
+
 pub use crate::cancel::{Drops, dropped_after};
 pub use crate::database::{TestDatabase, TestEngine};
 pub use crate::until::until;

@@ -1,5 +1,6 @@
--- Takes the row's exclusive lock, for this one statement's transaction. Right at READ COMMITTED, which the library's own
--- transaction sets: after a wait, WHERE and SET are evaluated on the row as it is then, with the clock as it is then.
+-- Takes the row's exclusive lock for this one statement, which is its own transaction, so that a process which stops never holds
+-- it. Right at READ COMMITTED: after a wait, WHERE and SET are evaluated on the row as it is then, with the clock as it is then;
+-- at stricter levels a wait may end in a serialization failure, which is no answer, and as safe.
 -- The same nonce keeps its token and extends; any other owner raises it, above the floor as well. A nonce that has
 -- released (lease_until IS NULL) is spent: an attempt of its own that arrives late must not take the lock again.
 INSERT INTO leastlock_lease AS lease

@@ -1,5 +1,5 @@
--- Takes no lock: it only tells who holds the lock, for the answer to one who did not get it. At READ COMMITTED it sees
--- what made the statement before it answer nothing, or something newer.
+-- Takes no lock: it only tells who holds the lock, for the answer to one who did not get it. It is its own
+-- transaction, so it sees what made the statement before it answer nothing, or something newer.
 SELECT owner_token,
        fencing_seq::bigint,
        GREATEST(0, extract(epoch FROM clock_timestamp() - acquired_at) * 1000)::bigint,

@@ -1,5 +1,5 @@
--- Runs under the file's one write lock, which BEGIN IMMEDIATE has taken before: nothing changes between its parts, and
--- 'now' is read after the wait. The same nonce keeps its token and extends; any other owner raises it, above the floor as
+-- Takes the file's one write lock before it does anything: nothing changes between its parts, and 'now' is read after the
+-- wait. The same nonce keeps its token and extends; any other owner raises it, above the floor as
 -- well. A nonce that has released (lease_until IS NULL) is spent: an attempt of its own that arrives late must not take
 -- the lock again.
 INSERT INTO leastlock_lease AS lease

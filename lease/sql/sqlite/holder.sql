@@ -1,4 +1,4 @@
--- Runs in the transaction that holds the file's write lock, so it sees what made the statement before it answer nothing.
+-- Takes no lock: it sees what made the statement before it answer nothing, or something newer.
 SELECT owner_token,
        fencing_seq,
        max(0, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - acquired_at),

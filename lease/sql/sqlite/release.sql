@@ -1,4 +1,4 @@
--- Runs under the file's one write lock (BEGIN IMMEDIATE). The row stays, with its sequence and the nonce that is spent, so
+-- Takes the file's one write lock before it does anything. The row stays, with its sequence and the nonce that is spent, so
 -- that a repeated release finds the same answer.
 UPDATE leastlock_lease
 SET lease_until = NULL,

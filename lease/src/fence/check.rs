@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use leastlock_core::Statement;
 use sqlx::Transaction;
 
 use super::{Fence, Newest, database};
@@ -10,7 +9,6 @@ use crate::error::Error;
 use crate::event;
 use crate::permit::Permit;
 use crate::sql::LeaseSql;
-use crate::sql_store::milliseconds;
 use crate::state::LossReason;
 use crate::token::{FencingToken, OwnerHash};
 
@@ -73,6 +71,8 @@ impl Fence {
     /// guard row, until the transaction ends: a seal waits for it. Generation *and* owner must be those that are sealed. On
     /// PostgreSQL it also bounds how long the transaction may [idle](Fence::idle_timeout); use READ COMMITTED (at stricter
     /// levels an outdated snapshot is a serialization failure, which is as safe, but may come where a refusal would). On
+    /// MariaDB nothing can be set for one transaction: use [`begin`](Fence::begin), or set `idle_transaction_timeout` on the pool's
+    /// connections, or a process that is stopped here keeps the next holder from sealing until its connection ends. On
     /// SQLite it takes the file's write lock; call it before anything is read in the transaction, or it may be busy.
     ///
     /// # Errors
@@ -95,15 +95,7 @@ impl Fence {
             return Err(self.refused(permit, Refusal::Lost { reason }));
         }
         let idle = self.idle_limit(permit.held().hold().ttl());
-        let passed = Statement::new(DB::CHECK)
-            .bind(&*self.resource)
-            .bind(permit.token().value())
-            .bind(&permit.owner().as_bytes()[..])
-            .bind(milliseconds(idle))
-            .fetch_optional::<DB>(tx)
-            .await
-            .map_err(database::<DB>(CHECK))?;
-        if passed.is_some() {
+        if DB::check(tx, self.mark(permit), idle).await.map_err(database::<DB>(CHECK))? {
             return Ok(());
         }
         let newest = self.newest::<DB>(tx).await.map_err(database::<DB>(CHECK))?;

@@ -5,17 +5,16 @@
 
 use std::time::Duration;
 
-use leastlock_core::{Statement, begin, classify};
-use sqlx::{Pool, Transaction};
+use leastlock_core::classify;
+use sqlx::Pool;
 use tokio::time::{Instant, sleep};
 
-use super::blocker::{Blocker, watch};
+use super::blocker::Blocker;
 use super::{Fence, Refusal, database};
 use crate::error::Error;
 use crate::event;
 use crate::permit::Permit;
-use crate::sql::LeaseSql;
-use crate::sql_store::milliseconds;
+use crate::sql::{LeaseSql, Limits, Step};
 
 /// One attempt to raise the guard row waits no longer; what is left of the limit is used by further attempts.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(5);
@@ -64,10 +63,10 @@ impl Fence {
             }
             let step = async {
                 if !gate_raised {
-                    self.raise_gate(pool, permit).await?;
+                    self.raise(pool, Step::Gate, permit, LONGEST_ATTEMPT, &mut blockers).await?;
                     gate_raised = true;
                 }
-                self.raise_guard(pool, permit, left.min(LONGEST_ATTEMPT), &mut blockers).await
+                self.raise(pool, Step::Guard, permit, left.min(LONGEST_ATTEMPT), &mut blockers).await
             };
             match tokio::time::timeout(left.min(LONGEST_ATTEMPT) + CLIENT_MARGIN, step).await {
                 Ok(Ok(())) => return Ok(Sealed { waited: begun.elapsed(), blockers }),
@@ -80,68 +79,28 @@ impl Fence {
         }
     }
 
-    async fn raise_gate<DB: LeaseSql>(&self, pool: &Pool<DB>, permit: &Permit) -> Result<(), Error> {
-        let mut tx = begin(pool).await.map_err(database::<DB>(SEAL))?;
-        if let Some(limits) = DB::SEAL_LIMITS {
-            self.set_limits(&mut tx, limits, permit, LONGEST_ATTEMPT).await.map_err(database::<DB>(SEAL))?;
-        }
-        self.raise(tx, DB::RAISE_GATE, permit).await
-    }
-
-    async fn raise_guard<DB: LeaseSql>(
+    /// Carries out one step; refused if somebody else's generation is there already.
+    async fn raise<DB: LeaseSql>(
         &self,
         pool: &Pool<DB>,
+        step: Step,
         permit: &Permit,
         wait: Duration,
         blockers: &mut Vec<Blocker>,
     ) -> Result<(), Error> {
-        let mut tx = begin(pool).await.map_err(database::<DB>(SEAL))?;
-        let mut backend = None;
-        if let Some(limits) = DB::SEAL_LIMITS {
-            backend = Some(self.set_limits(&mut tx, limits, permit, wait).await.map_err(database::<DB>(SEAL))?);
-        }
         let waits_for = |blocker: Blocker| {
             if blockers.iter().all(|seen| seen.pid != blocker.pid) {
                 event::seal_waits(permit, &self.resource, &blocker);
                 blockers.push(blocker);
             }
         };
-        tokio::select! {
-            raised = self.raise(tx, DB::RAISE_GUARD, permit) => raised,
-            never = watch(pool, backend, waits_for) => match never {},
+        let limits = Limits { wait, idle: self.idle_limit(permit.held().hold().ttl()) };
+        let raised = DB::raise(pool, step, self.mark(permit), limits, waits_for);
+        if raised.await.map_err(database::<DB>(SEAL))? {
+            return Ok(());
         }
-    }
-
-    async fn set_limits<DB: LeaseSql>(
-        &self,
-        tx: &mut Transaction<'static, DB>,
-        limits: &'static str,
-        permit: &Permit,
-        wait: Duration,
-    ) -> Result<i64, sqlx::Error> {
-        let idle = self.idle_limit(permit.held().hold().ttl());
-        let limits = Statement::new(limits).bind(milliseconds(wait).max(1)).bind(milliseconds(idle));
-        limits.fetch_one::<DB>(tx).await?.int(0)
-    }
-
-    /// Raises one row and commits; refused if somebody else's generation is there already.
-    async fn raise<DB: LeaseSql>(
-        &self,
-        mut tx: Transaction<'static, DB>,
-        statement: &'static str,
-        permit: &Permit,
-    ) -> Result<(), Error> {
-        let raised = Statement::new(statement)
-            .bind(&*self.resource)
-            .bind(permit.token().value())
-            .bind(&permit.owner().as_bytes()[..])
-            .fetch_optional::<DB>(&mut tx)
-            .await
-            .map_err(database::<DB>(SEAL))?;
-        if raised.is_some() {
-            return tx.commit().await.map_err(database::<DB>(SEAL));
-        }
-        let newest = self.newest::<DB>(&mut tx).await.map_err(database::<DB>(SEAL))?;
+        let mut connection = pool.acquire().await.map_err(database::<DB>(SEAL))?;
+        let newest = self.newest::<DB>(&mut connection).await.map_err(database::<DB>(SEAL))?;
         Err(self.refused(permit, Refusal::of(permit, newest.as_ref())))
     }
 }

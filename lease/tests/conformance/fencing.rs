@@ -2,14 +2,17 @@
 
 mod doubles;
 mod history;
+#[cfg(feature = "mysql")]
+mod idle_bound;
 mod suite;
 
-leastlock_testkit::mount!(suite:
+crate::rig::mount!(suite:
     l2_late_write_is_refused_by_the_fenced_row_only,
+    l2_protected_transaction_is_refused_to_a_late_holder,
     l3_late_write_is_refused_once_the_new_holder_has_sealed,
     l3_open_checked_transaction_ends_before_the_seal,
     l20_equal_token_of_another_owner_is_refused,
-    l23_one_permit_serves_many_transactions,
+    l23_one_permit_serves_many_transactions_and_an_operation_id_makes_one_of_them_count,
     older_generation_cannot_seal,
     refused_transaction_cannot_commit,
     permit_past_its_deadline_is_refused_before_the_database_is_asked,

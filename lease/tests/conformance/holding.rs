@@ -3,7 +3,7 @@
 mod doubles;
 mod suite;
 
-leastlock_testkit::mount!(suite:
+crate::rig::mount!(suite:
     l1_late_release_spares_the_new_holder,
     l4_unanswered_renewals_give_no_permit_and_end_in_loss,
     l5_release_waits_for_the_renewal_in_flight,
@@ -12,6 +12,7 @@ leastlock_testkit::mount!(suite:
     l7_hanging_acquire_is_repeated_as_well,
     l8_repeated_release_spares_a_newer_acquisition,
     l10_cancelled_acquire_leaves_nothing_behind,
+    l10_cancelled_waiter_keeps_nobody_from_the_lock,
     l27_pause_beyond_the_ttl_is_lost_before_any_permit,
     held_lock_tells_who_holds_it,
     waiter_gets_the_lock_when_it_is_released,

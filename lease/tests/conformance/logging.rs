@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use leastlock_lease::{Acquire, Error, Fence, Hold, MIGRATIONS};
-use leastlock_testkit::TestDatabase;
-use leastlock_testkit::database::Sqlite;
+use leastlock_lease::{Acquire, Error, Fence, Hold};
+use sqlx::Sqlite;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::database::{LONG, expire, leases, lock};
+use crate::rig::{Rig, Sql};
+use crate::world::{LONG, leases, lock};
 
 #[derive(Debug, Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -38,12 +38,13 @@ async fn lease_events_name_lock_token_and_a_hash_of_the_owner() {
     let subscriber = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false);
     let _default = tracing::subscriber::set_default(subscriber.with_max_level(tracing::Level::DEBUG).finish());
 
-    let database = TestDatabase::<Sqlite>::create().await.with(&MIGRATIONS).await;
-    let (leases, fence) = (leases(&database), Fence::new("report").unwrap());
+    let rig = Sql::<Sqlite>::create().await;
+    let database = rig.database();
+    let (leases, fence) = (leases(&rig), Fence::new("report").unwrap());
     let policy = Acquire::default().job("job-16");
     let late = leases.acquire_with(&lock(), Hold::fixed(LONG), policy).await.unwrap();
     let owner = *late.permit().unwrap().owner();
-    expire(&database).await;
+    rig.expire().await;
     let new = leases.acquire(&lock(), Hold::fixed(LONG)).await.unwrap();
     fence.seal(&database.pool, &new.permit().unwrap()).await.unwrap();
     let mut tx = database.pool.begin().await.unwrap();

@@ -1,13 +1,17 @@
-//! The lease and the fence on every engine, with the mistakes that the same tests reject.
-#![cfg(any(feature = "postgres", feature = "sqlite"))]
+//! The lease and the fence on every backend, with the mistakes that the same tests reject.
+#![cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 
 mod clock;
-mod database;
 mod fencing;
 mod holding;
 #[cfg(feature = "sqlite")]
 mod logging;
+#[cfg(all(feature = "redis", feature = "sqlite"))]
+mod redis_server;
+mod rig;
 mod running;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod stopped_holder;
+mod waking;
 mod wire;
+mod world;

@@ -3,7 +3,7 @@
 mod doubles;
 mod suite;
 
-leastlock_testkit::mount!(suite:
+crate::rig::mount!(suite:
     the_work_of_the_guide_runs_in_a_spawned_task,
     l16_cancelled_work_stops_its_renewal_first,
     l22_lost_commit_reply_leaves_the_lease_to_expire,

@@ -1,31 +1,40 @@
-//! L28: a seal against transactions that hold the guard row, on PostgreSQL.
+//! L28: a seal against transactions that hold the guard row.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+#[cfg(feature = "postgres")]
+mod load;
+
 use std::time::Duration;
 
-use leastlock_core::Statement;
-use leastlock_lease::{CorrectnessLease, Error, Fence, Permit, Sealed};
+use leastlock_core::{Engine, Statement};
+use leastlock_lease::{CorrectnessLease, Error, Fence, LeaseSql, Leases, Permit, Sealed, SqlLeaseStore};
+use leastlock_testkit::TestEngine;
+use leastlock_testkit::database::sql;
 use leastlock_testkit::process::{Child, child_role, hear, speak};
-use leastlock_testkit::{TestDatabase, TestEngine};
-use sqlx::{PgPool, Postgres};
 
-use crate::database::{A_WRITES, B_WRITES, LIMIT, VALUE, eventually, expire, fixed, leases, lock, prepare, write};
+use crate::rig::{Rig, Sql};
+use crate::world::{A_WRITES, B_WRITES, LIMIT, VALUE, fixed, leases, lock, write};
 
 const URL: &str = "LEASTLOCK_TEST_URL";
-const MISTAKE: &str = "LEASTLOCK_TEST_MISTAKE";
+const HOW: &str = "LEASTLOCK_TEST_HOW";
 const HOLDER: &str = "stopped_holder::holder";
-/// The mistake of both doubles: the guard row alone, without gate and without a bound for idling.
-const CHECK_WITHOUT_BOUND: &str = "SELECT 1 FROM leastlock_fence WHERE generation = $1 FOR SHARE";
-const SEAL_WITHOUT_GATE: &str = "UPDATE leastlock_fence SET generation = generation + 1";
-const CHECKERS: usize = 16;
+
+/// How the child comes to hold the guard row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// `fence.check` in a transaction of its own.
+    Checks,
+    /// `fence.begin`.
+    Begins,
+    /// The mistake: share-locks the guard row without a bound for idling.
+    Unbounded,
+}
 
 fn fence() -> Fence {
     Fence::new("report").unwrap().idle_timeout(Duration::from_secs(3))
 }
 
-async fn acquire(database: &TestDatabase<Postgres>) -> CorrectnessLease {
-    leases(database).acquire(&lock(), fixed()).await.unwrap()
+async fn acquire<R: Rig>(rig: &R) -> CorrectnessLease {
+    leases(rig).acquire(&lock(), fixed()).await.unwrap()
 }
 
 /// The child: seals, checks, and is stopped before it writes.
@@ -34,194 +43,130 @@ async fn holder() {
     if !child_role(HOLDER) {
         return;
     }
-    let pool = Postgres::connect(&std::env::var(URL).unwrap()).await;
-    let leases = leastlock_lease::Leases::new(leastlock_lease::SqlLeaseStore::new(&pool));
-    let lease = leases.acquire(&lock(), fixed()).await.unwrap();
+    let url = std::env::var(URL).unwrap();
+    match url.split_once(':').unwrap().0 {
+        #[cfg(feature = "postgres")]
+        "postgres" => hold::<sqlx::Postgres>(&url).await,
+        #[cfg(feature = "mysql")]
+        "mysql" => hold::<sqlx::MySql>(&url).await,
+        other => panic!("{other}"),
+    }
+}
+
+async fn hold<DB: TestEngine + LeaseSql>(url: &str) {
+    let pool = DB::connect(url).await;
+    let lease = Leases::new(SqlLeaseStore::new(&pool)).acquire(&lock(), fixed()).await.unwrap();
     let permit = lease.permit().unwrap();
     fence().seal(&pool, &permit).await.unwrap();
-    let mut tx = pool.begin().await.unwrap();
-    if std::env::var(MISTAKE).is_ok() {
-        let check = Statement::new(CHECK_WITHOUT_BOUND).bind(permit.token().value());
-        check.fetch_one::<Postgres>(&mut tx).await.unwrap();
+    let how = std::env::var(HOW).unwrap();
+    let written = if how == format!("{:?}", How::Begins) {
+        let mut tx = fence().begin(&pool, &permit).await.unwrap();
+        held();
+        write(&mut tx, A_WRITES).await.is_ok() && tx.commit().await.is_ok()
     } else {
-        fence().check(&mut tx, &permit).await.unwrap();
-    }
-    speak("holding");
-    let _ = hear();
-    let written = write(&mut tx, A_WRITES).await.is_ok() && tx.commit().await.is_ok();
+        let mut tx = pool.begin().await.unwrap();
+        if how == format!("{:?}", How::Checks) {
+            fence().check(&mut tx, &permit).await.unwrap();
+        } else {
+            let check = Statement::new(sql::<DB>(
+                "SELECT 1 FROM leastlock_fence WHERE generation = $1 FOR SHARE",
+                "SELECT 1 FROM leastlock_fence WHERE generation = ? LOCK IN SHARE MODE",
+            ));
+            check.bind(permit.token().value()).fetch_one::<DB>(&mut tx).await.unwrap();
+        }
+        held();
+        write(&mut tx, A_WRITES).await.is_ok() && tx.commit().await.is_ok()
+    };
     speak(format_args!("written: {written}"));
 }
 
+/// Here the child is stopped.
+fn held() {
+    speak("holding");
+    let _ = hear();
+}
+
+#[cfg(feature = "postgres")]
 mod postgres {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn l28_seal_gets_past_a_stopped_holder_and_names_it() {
-        let (database, mut child, seal) = seal_past_stopped_holder(&[], Duration::from_secs(30)).await;
-        let (sealed, new) = seal;
-        let sealed = sealed.expect("the idle time-out ends the stopped transaction");
-        let blocker = sealed.blockers.first().expect("whom it waited for");
-        assert_eq!(blocker.state.as_deref(), Some("idle in transaction"));
-
-        let mut tx = database.pool.begin().await.unwrap();
-        fence().check(&mut tx, &new).await.unwrap();
-        write(&mut tx, B_WRITES).await.unwrap();
-        tx.commit().await.unwrap();
-        child.resume();
-        child.send_line("go on");
-        child.line_containing("written: false", LIMIT);
-        assert_eq!(database.int(VALUE).await, 2);
+        for how in [How::Checks, How::Begins] {
+            gets_past::<sqlx::Postgres>(how).await;
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn l28_seal_never_goes_on_unsealed() {
-        // The double holds the row without a bound: whoever is stopped then stops everybody.
-        let (database, mut child, (seal, new)) =
-            seal_past_stopped_holder(&[(MISTAKE, "1")], Duration::from_secs(3)).await;
-        let Err(Error::SealTimeout { waited, blockers, .. }) = seal else { panic!("{seal:?}") };
-        assert!(waited >= Duration::from_secs(3) && blockers.len() == 1, "{waited:?}, {blockers:?}");
-        let mut tx = database.pool.begin().await.unwrap();
-        let check = fence().check(&mut tx, &new).await;
-        assert!(matches!(check, Err(Error::Refused { .. })), "unsealed: {check:?}");
-        child.resume();
-        child.send_line("go on");
-        child.line_containing("written: true", LIMIT);
-        fence().seal(&database.pool, &new).await.expect("the way is free");
+        never_goes_on::<sqlx::Postgres>(How::Unbounded).await;
+    }
+}
+
+#[cfg(feature = "mysql")]
+mod mysql {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn l28_seal_gets_past_a_stopped_holder() {
+        gets_past::<sqlx::MySql>(How::Begins).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn l28_seal_gets_through_a_constant_load_of_checkers() {
-        let database = prepare(TestDatabase::<Postgres>::create().await).await;
-        let old = acquire(&database).await;
-        fence().seal(&database.pool, &old.permit().unwrap()).await.unwrap();
-        expire(&database).await;
-        let new = acquire(&database).await;
-
-        let load = Load::start(&database.pool, Check::OldWay, old.permit().unwrap()).await;
-        let starved = seal_without_gate(&database.pool, Duration::from_secs(2)).await;
-        assert_eq!(load.stop().await, CHECKERS, "the load lasted");
-        let starved = starved.expect_err("the double is starved by share-lockers");
-        assert_eq!(starved.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref(), Some("57014"));
-
-        let load = Load::start(&database.pool, Check::Right, old.permit().unwrap()).await;
-        let sealed = fence().seal_limit(Duration::from_secs(20)).seal(&database.pool, &new.permit().unwrap()).await;
-        sealed.expect("newcomers stop at the gate");
-        eventually("every checker of the old generation is refused", async || load.refused() == CHECKERS).await;
-        assert_eq!(load.stop().await, 0);
+    async fn l28_seal_never_goes_on_unsealed() {
+        never_goes_on::<sqlx::MySql>(How::Unbounded).await;
+        // Nothing can be set for one transaction only: that is what `begin` is for.
+        never_goes_on::<sqlx::MySql>(How::Checks).await;
     }
+}
+
+async fn gets_past<DB: TestEngine + LeaseSql>(how: How) {
+    let (rig, mut child, (sealed, new)) = seal_past_stopped_holder::<DB>(how, Duration::from_secs(30)).await;
+    let sealed = sealed.expect("the idle time-out ends the stopped transaction");
+    if DB::ENGINE == Engine::Postgres {
+        let blocker = sealed.blockers.first().expect("whom it waited for");
+        assert_eq!(blocker.state.as_deref(), Some("idle in transaction"));
+    }
+    let database = rig.database();
+    let mut tx = fence().begin(&database.pool, &new).await.unwrap();
+    write(&mut tx, B_WRITES).await.unwrap();
+    tx.commit().await.unwrap();
+    child.resume();
+    child.send_line("go on");
+    child.line_containing("written: false", LIMIT);
+    assert_eq!(database.int(VALUE).await, 2);
+}
+
+/// The doubles hold the row without a bound: whoever is stopped then stops everybody.
+async fn never_goes_on<DB: TestEngine + LeaseSql>(how: How) {
+    let limit = Duration::from_secs(5);
+    let (rig, mut child, (seal, new)) = seal_past_stopped_holder::<DB>(how, limit).await;
+    let Err(Error::SealTimeout { waited, blockers, .. }) = seal else { panic!("{seal:?}") };
+    assert!(waited >= limit, "{waited:?}");
+    assert_eq!(blockers.len(), usize::from(DB::ENGINE == Engine::Postgres), "{blockers:?}");
+    let database = rig.database();
+    let unsealed = fence().begin(&database.pool, &new).await;
+    assert!(matches!(unsealed, Err(Error::Refused { .. })), "unsealed: {unsealed:?}");
+    child.resume();
+    child.send_line("go on");
+    child.line_containing("written: true", LIMIT);
+    fence().seal(&database.pool, &new).await.expect("the way is free");
 }
 
 type Seal = (Result<Sealed, Error>, Permit);
 
 /// A child holds the guard row in a transaction and is stopped; B acquires and seals.
-async fn seal_past_stopped_holder(envs: &[(&str, &str)], limit: Duration) -> (TestDatabase<Postgres>, Child, Seal) {
-    let database = prepare(TestDatabase::<Postgres>::create().await).await;
-    let url = database.url.clone();
-    let envs: Vec<_> = envs.iter().copied().chain([(URL, &*url)]).collect();
-    let mut child = Child::rerun(HOLDER, &envs);
+async fn seal_past_stopped_holder<DB: TestEngine + LeaseSql>(how: How, limit: Duration) -> (Sql<DB>, Child, Seal) {
+    let rig = Sql::<DB>::create().await;
+    let database = rig.database();
+    let mut child = Child::rerun(HOLDER, &[(URL, &database.url), (HOW, &format!("{how:?}"))]);
     child.line_containing("holding", LIMIT);
     child.stop();
-    expire(&database).await;
-    let lease = acquire(&database).await;
+    rig.expire().await;
+    let lease = acquire(&rig).await;
     let permit = lease.permit().unwrap();
     let sealed = fence().seal_limit(limit).seal(&database.pool, &permit).await;
     // The lease ends with the test's process; the permit keeps following it.
     std::mem::forget(lease);
-    (database, child, (sealed, permit))
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Check {
-    Right,
-    OldWay,
-}
-
-/// Transactions of the old holder that overlap without a gap: nobody ends one while no other is open, unless the load is over
-/// or a newcomer has been refused.
-struct Load {
-    shared: Arc<Shared>,
-    checkers: Vec<tokio::task::JoinHandle<bool>>,
-}
-
-#[derive(Default)]
-struct Shared {
-    stop: AtomicBool,
-    begun: AtomicUsize,
-    /// Transactions that have passed the check and are not being ended.
-    open: AtomicUsize,
-    refused: AtomicUsize,
-}
-
-impl Load {
-    async fn start(pool: &PgPool, check: Check, permit: Permit) -> Self {
-        let (shared, permit) = (Arc::new(Shared::default()), Arc::new(permit));
-        let checkers = (0..CHECKERS).map(|_| {
-            let (pool, permit, shared) = (pool.clone(), Arc::clone(&permit), Arc::clone(&shared));
-            tokio::spawn(async move { shared.check_again_and_again(&pool, check, &permit).await })
-        });
-        let checkers = checkers.collect();
-        eventually("the load has begun", async || shared.begun.load(Ordering::SeqCst) >= CHECKERS).await;
-        Self { shared, checkers }
-    }
-
-    fn refused(&self) -> usize {
-        self.shared.refused.load(Ordering::SeqCst)
-    }
-
-    /// Ends the load; answers how many checkers went on until then.
-    async fn stop(self) -> usize {
-        self.shared.stop.store(true, Ordering::SeqCst);
-        let mut lasted = 0;
-        for checker in self.checkers {
-            lasted += usize::from(checker.await.unwrap());
-        }
-        lasted
-    }
-}
-
-impl Shared {
-    /// Answers whether it went on until the load was over.
-    async fn check_again_and_again(&self, pool: &PgPool, check: Check, permit: &Permit) -> bool {
-        while !self.stop.load(Ordering::SeqCst) {
-            let mut tx = pool.begin().await.unwrap();
-            if !passes(check, &mut tx, permit).await {
-                self.refused.fetch_add(1, Ordering::SeqCst);
-                return false;
-            }
-            self.open.fetch_add(1, Ordering::SeqCst);
-            self.begun.fetch_add(1, Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_millis(fastrand::u64(5..20))).await;
-            while !self.may_end() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            tx.commit().await.unwrap();
-        }
-        true
-    }
-
-    fn may_end(&self) -> bool {
-        let over = self.stop.load(Ordering::SeqCst) || self.refused.load(Ordering::SeqCst) > 0;
-        let least = if over { 1 } else { 2 };
-        let ended = |open: usize| (open >= least).then(|| open - 1);
-        self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, ended).is_ok()
-    }
-}
-
-async fn passes(check: Check, tx: &mut sqlx::Transaction<'_, Postgres>, permit: &Permit) -> bool {
-    match check {
-        Check::Right => fence().check(tx, permit).await.is_ok(),
-        Check::OldWay => {
-            let check = Statement::new(CHECK_WITHOUT_BOUND).bind(permit.token().value());
-            check.fetch_optional::<Postgres>(tx).await.unwrap().is_some()
-        }
-    }
-}
-
-async fn seal_without_gate(pool: &PgPool, limit: Duration) -> Result<u64, sqlx::Error> {
-    let mut tx = pool.begin().await?;
-    let bound = Statement::new("SELECT set_config('statement_timeout', $1::bigint::text, true)");
-    bound.bind(i64::try_from(limit.as_millis()).unwrap()).fetch_one::<Postgres>(&mut tx).await?;
-    let sealed = write(&mut tx, SEAL_WITHOUT_GATE).await?;
-    tx.commit().await?;
-    Ok(sealed)
+    (rig, child, (sealed, permit))
 }

@@ -4,16 +4,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leastlock_lease::{Claim, FencedStore, FencingToken, Grant, LeaseStore, Pause, Release, Renewal, StoreError};
+use leastlock_lease::{
+    Capabilities, Claim, FencedStore, FencingToken, Grant, LeaseStore, Release, Renewal, StoreError,
+};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use crate::database::LIMIT;
+use crate::world::LIMIT;
 
 /// Passes requests on to a store as its [`Control`] says.
 #[derive(Debug)]
 pub(crate) struct Wire<S> {
-    store: S,
+    store: Arc<S>,
     control: Arc<Control>,
 }
 
@@ -75,21 +77,34 @@ impl<S> Wire<S> {
             renewal_gate: Semaphore::new(OPEN),
             log: Mutex::default(),
         });
-        (Self { store, control: Arc::clone(&control) }, control)
+        (Self { store: Arc::new(store), control: Arc::clone(&control) }, control)
     }
 }
 
 impl<S: FencedStore> LeaseStore for Wire<S> {
     type Token = FencingToken;
+    type Waiter = S::Waiter;
 
+    const CAPABILITIES: Capabilities = S::CAPABILITIES;
+
+    /// What is sent is on its way: it takes effect though nobody waits for the answer any more.
     async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
-        let control = &self.control;
+        let (store, control) = (Arc::clone(&self.store), Arc::clone(&self.control));
+        let (name, nonce, ttl, floor) = (claim.name.clone(), claim.nonce, claim.ttl, claim.floor);
+        let job = claim.job.map(str::to_owned);
         control.note("acquire sent");
-        let _pass = control.acquire_gate.acquire().await.unwrap();
-        let grant = self.store.acquire(claim).await?;
+        let request = tokio::spawn(async move {
+            let mut claim = Claim::new(&name, nonce, ttl);
+            (claim.floor, claim.job) = (floor, job.as_deref());
+            let _pass = control.acquire_gate.acquire().await.unwrap();
+            let grant = store.acquire(claim).await;
+            control.note("acquire done");
+            grant
+        });
+        let grant = request.await.unwrap()?;
         let lost = |count: u32| count.checked_sub(1);
-        if control.lost_replies.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lost).is_ok() {
-            if control.lost_replies_hang.load(Ordering::SeqCst) {
+        if self.control.lost_replies.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lost).is_ok() {
+            if self.control.lost_replies_hang.load(Ordering::SeqCst) {
                 std::future::pending::<()>().await;
             }
             return Err(StoreError::retryable("the reply was lost"));
@@ -97,8 +112,10 @@ impl<S: FencedStore> LeaseStore for Wire<S> {
         Ok(grant)
     }
 
-    async fn wait(&self, claim: Claim<'_>, pause: Pause) {
-        self.store.wait(claim, pause).await;
+    /// Made by whoever is the first of its process's waiters, once it has its place among them.
+    fn waiter(&self, claim: Claim<'_>) -> S::Waiter {
+        self.control.note("waiter made");
+        self.store.waiter(claim)
     }
 
     async fn renew(&self, claim: Claim<'_>, token: FencingToken) -> Result<Renewal, StoreError> {
@@ -116,6 +133,11 @@ impl<S: FencedStore> LeaseStore for Wire<S> {
         let release = self.store.release(claim).await;
         self.control.note("released");
         release
+    }
+
+    fn let_expire(&self, claim: Claim<'_>, remaining: Duration) {
+        self.control.note("left to expire");
+        self.store.let_expire(claim, remaining);
     }
 }
 

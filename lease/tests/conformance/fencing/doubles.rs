@@ -2,6 +2,7 @@
 
 use leastlock_core::Statement;
 use leastlock_lease::{Error, Fence, LeaseSql, Permit};
+use leastlock_testkit::database::sql;
 use sqlx::{Pool, Transaction};
 
 /// What stands between a late writer and the row.
@@ -19,8 +20,6 @@ pub(crate) enum Guard {
     WithoutLock,
 }
 
-const BESIDE: &str = "SELECT 1 FROM leastlock_fence WHERE generation = $1";
-
 impl Guard {
     pub(crate) async fn passes<DB: LeaseSql>(
         self,
@@ -29,7 +28,11 @@ impl Guard {
         tx: &mut Transaction<'_, DB>,
         permit: &Permit,
     ) -> bool {
-        let compare = Statement::new(BESIDE).bind(permit.token().value());
+        let compare = Statement::new(sql::<DB>(
+            "SELECT 1 FROM leastlock_fence WHERE generation = $1",
+            "SELECT 1 FROM leastlock_fence WHERE generation = ?",
+        ))
+        .bind(permit.token().value());
         match self {
             Self::Right => match fence.check(tx, permit).await {
                 Ok(()) => true,

@@ -2,14 +2,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leastlock_core::Statement;
-use leastlock_lease::{Acquire, Error, LeaseSql, Leases, SqlLeaseStore};
-use leastlock_testkit::{TestDatabase, TestEngine};
+use leastlock_core::{Dialect, Statement};
+use leastlock_lease::{Acquire, Error, Leases};
+use leastlock_testkit::database::sql;
 use sqlx::Pool;
 
 use super::doubles::Guard;
 use super::suite::fence;
-use crate::database::{LONG, eventually, expire, fixed, leases, lock, prepare};
+use crate::rig::Rig;
+use crate::world::{LONG, eventually, fixed, leases, lock};
 
 const HOLDERS: u64 = 5;
 const WRITES: i64 = 120;
@@ -19,37 +20,32 @@ const STALE: &str = "SELECT COUNT(*) FROM history AS late WHERE EXISTS \
     (SELECT 1 FROM history AS early WHERE early.place < late.place AND early.generation > late.generation)";
 
 /// Holders that are expired at random go on as if nothing were; each write appends its generation.
-pub(crate) async fn generations_never_go_back_in_the_history_of_a_resource<DB: TestEngine + LeaseSql>(
-    database: TestDatabase<DB>,
-) {
-    let database = prepare(database).await;
+pub(crate) async fn generations_never_go_back_in_the_history_of_a_resource<R: Rig>(rig: R) {
     // The place is taken under the check's lock, so it follows the order of generations if that lock does its work.
-    database.execute("CREATE TABLE history (place BIGINT PRIMARY KEY, generation BIGINT NOT NULL)").await;
+    rig.database().execute("CREATE TABLE history (place BIGINT PRIMARY KEY, generation BIGINT NOT NULL)").await;
     let seed = fastrand::u64(..);
-    play(&database, Guard::Right, seed, async || database.int(WRITTEN).await >= WRITES).await;
-    assert_eq!(database.int(STALE).await, 0, "seed {seed}");
-    assert!(database.int("SELECT COUNT(DISTINCT generation) FROM history").await > 3, "seed {seed}: a dull history");
+    play(&rig, Guard::Right, seed, async || rig.database().int(WRITTEN).await >= WRITES).await;
+    assert_eq!(rig.database().int(STALE).await, 0, "seed {seed}");
+    assert!(
+        rig.database().int("SELECT COUNT(DISTINCT generation) FROM history").await > 3,
+        "seed {seed}: a dull history"
+    );
 
-    database.execute("DELETE FROM history").await;
-    play(&database, Guard::Absent, seed, async || database.int(STALE).await > 0).await;
+    rig.database().execute("DELETE FROM history").await;
+    play(&rig, Guard::Absent, seed, async || rig.database().int(STALE).await > 0).await;
 }
 
-async fn play<DB: TestEngine + LeaseSql>(
-    database: &TestDatabase<DB>,
-    guard: Guard,
-    seed: u64,
-    mut enough: impl AsyncFnMut() -> bool,
-) {
+async fn play<R: Rig>(rig: &R, guard: Guard, seed: u64, mut enough: impl AsyncFnMut() -> bool) {
     let over = Arc::new(AtomicBool::new(false));
     let holders: Vec<_> = (0..HOLDERS)
         .map(|number| {
-            let (leases, pool, over) = (leases(database), database.pool.clone(), Arc::clone(&over));
+            let (leases, pool, over) = (leases(rig), rig.database().pool.clone(), Arc::clone(&over));
             let random = fastrand::Rng::with_seed(seed.wrapping_add(number));
-            tokio::spawn(hold_and_write(leases, pool, guard, random, over))
+            tokio::spawn(hold_and_write::<R>(leases, pool, guard, random, over))
         })
         .collect();
     eventually("enough has been written", async || {
-        expire(database).await;
+        rig.expire().await;
         enough().await
     })
     .await;
@@ -57,16 +53,16 @@ async fn play<DB: TestEngine + LeaseSql>(
     // Whoever waits for the lock gets it when it expires.
     for holder in holders {
         while !holder.is_finished() {
-            expire(database).await;
+            rig.expire().await;
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         holder.await.unwrap();
     }
 }
 
-async fn hold_and_write<DB: LeaseSql>(
-    leases: Leases<SqlLeaseStore<DB>>,
-    pool: Pool<DB>,
+async fn hold_and_write<R: Rig>(
+    leases: Leases<R::Store>,
+    pool: Pool<R::DB>,
     guard: Guard,
     mut random: fastrand::Rng,
     over: Arc<AtomicBool>,
@@ -80,13 +76,14 @@ async fn hold_and_write<DB: LeaseSql>(
         }
         for _ in 0..random.u8(1..6) {
             tokio::time::sleep(Duration::from_millis(random.u64(0..8))).await;
-            let mut tx = pool.begin_with(DB::BEGIN_WRITE).await.unwrap();
+            let mut tx = pool.begin_with(R::DB::BEGIN_WRITE).await.unwrap();
             if guard.passes(&fence(), &pool, &mut tx, &permit).await {
-                let append = Statement::new(
+                let append = Statement::new(sql::<R::DB>(
                     "INSERT INTO history SELECT COALESCE(MAX(place), 0) + 1, $1 FROM history WHERE $1 > 0",
-                );
+                    "INSERT INTO history SELECT COALESCE(MAX(place), 0) + 1, ? FROM history",
+                ));
                 // Two of one generation never write at once; two of different ones must not be able to.
-                let appended = append.bind(permit.token().value()).execute::<DB>(&mut tx).await;
+                let appended = append.bind(permit.token().value()).execute::<R::DB>(&mut tx).await;
                 if appended.is_ok() {
                     let _ = tx.commit().await;
                 }

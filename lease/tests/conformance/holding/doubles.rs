@@ -1,29 +1,13 @@
-//! Lock stores that make the classic mistakes.
+//! Lock stores that make the classic mistakes, on whatever store they are made.
 
-use leastlock_core::Statement;
+use std::time::Duration;
+
 use leastlock_lease::{
-    Claim, FencedStore, FencingToken, Grant, LeaseSql, LeaseStore, OwnerNonce, Pause, Release, Renewal, SqlLeaseStore,
+    Capabilities, Claim, FencedStore, FencingToken, Grant, LeaseStore, OwnerNonce, Polling, Release, Renewal,
     StoreError,
 };
-use sqlx::Pool;
 
-/// The statement of the mistake, per engine.
-pub(crate) trait MistakenSql: LeaseSql {
-    /// Takes the row for this owner whatever stands there: name, nonce.
-    const RENEW_BY_FORCE: &'static str;
-}
-
-#[cfg(feature = "postgres")]
-impl MistakenSql for sqlx::Postgres {
-    const RENEW_BY_FORCE: &'static str = "UPDATE leastlock_lease SET owner_token = $2, \
-        lease_until = clock_timestamp() + interval '1 minute' WHERE lock_name = $1";
-}
-
-#[cfg(feature = "sqlite")]
-impl MistakenSql for sqlx::Sqlite {
-    const RENEW_BY_FORCE: &'static str =
-        "UPDATE leastlock_lease SET owner_token = ?2, lease_until = acquired_at + 60000 WHERE lock_name = ?1";
-}
+use crate::rig::Rig;
 
 /// Which mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,59 +18,56 @@ pub(crate) enum Mistake {
     RenewsByForce,
     /// Takes a new nonce for each attempt.
     ForgetsItsNonce,
+    /// Goes on with the token of the one before.
+    KeepsTheToken,
 }
 
-#[derive(Debug)]
-pub(crate) struct MistakenStore<DB: LeaseSql> {
-    pub(crate) pool: Pool<DB>,
+pub(crate) struct Mistaken<R> {
+    pub(crate) rig: R,
     pub(crate) mistake: Mistake,
 }
 
-impl<DB: LeaseSql> MistakenStore<DB> {
-    fn right(&self) -> SqlLeaseStore<DB> {
-        SqlLeaseStore::new(&self.pool)
-    }
-}
-
-impl<DB: MistakenSql> LeaseStore for MistakenStore<DB> {
+impl<R: Rig> LeaseStore for Mistaken<R> {
     type Token = FencingToken;
+    type Waiter = Polling;
+
+    const CAPABILITIES: Capabilities = Capabilities::PLAIN;
 
     async fn acquire(&self, mut claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
         if self.mistake == Mistake::ForgetsItsNonce {
             claim.nonce = OwnerNonce::random().unwrap();
         }
-        self.right().acquire(claim).await
+        let before = self.rig.look().await.token;
+        let grant = self.rig.store().acquire(claim).await?;
+        Ok(match (grant, before) {
+            (Grant::Granted { ttl, .. }, Some(before)) if self.mistake == Mistake::KeepsTheToken => {
+                Grant::Granted { token: FencingToken::new(before).unwrap(), ttl }
+            }
+            (grant, _) => grant,
+        })
     }
 
-    async fn wait(&self, claim: Claim<'_>, pause: Pause) {
-        self.right().wait(claim, pause).await;
+    fn waiter(&self, _claim: Claim<'_>) -> Polling {
+        Polling
     }
 
     async fn renew(&self, claim: Claim<'_>, token: FencingToken) -> Result<Renewal, StoreError> {
         if self.mistake != Mistake::RenewsByForce {
-            return self.right().renew(claim, token).await;
+            return self.rig.store().renew(claim, token).await;
         }
-        let mut connection = self.pool.acquire().await.map_err(StoreError::retryable)?;
-        Statement::new(DB::RENEW_BY_FORCE)
-            .bind(claim.name.as_str())
-            .bind(&claim.nonce.as_bytes()[..])
-            .execute::<DB>(&mut connection)
-            .await
-            .map_err(StoreError::retryable)?;
+        self.rig.hold_by_force(claim.nonce).await;
         Ok(Renewal::Renewed { ttl: claim.ttl })
     }
 
     async fn release(&self, claim: Claim<'_>) -> Result<Release, StoreError> {
         if self.mistake != Mistake::ReleasesAnyone {
-            return self.right().release(claim).await;
+            return self.rig.store().release(claim).await;
         }
-        let mut connection = self.pool.acquire().await.map_err(StoreError::retryable)?;
-        Statement::new("UPDATE leastlock_lease SET lease_until = NULL")
-            .execute::<DB>(&mut connection)
-            .await
-            .map_err(StoreError::retryable)?;
+        self.rig.end_whosever_it_is().await;
         Ok(Release::Released)
     }
+
+    fn let_expire(&self, _claim: Claim<'_>, _remaining: Duration) {}
 }
 
-impl<DB: MistakenSql> FencedStore for MistakenStore<DB> {}
+impl<R: Rig> FencedStore for Mistaken<R> {}

@@ -3,34 +3,28 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leastlock_lease::{
-    CorrectnessLease, Ending, Error, Fence, Finished, Hold, LeaseSql, LeaseStatus, Leases, LossReason, Released, Scope,
-    WorkError,
+    CorrectnessLease, Ending, Error, Fence, Finished, Hold, LeaseStatus, Leases, LossReason, Released, Scope, WorkError,
 };
-use leastlock_testkit::{TestDatabase, TestEngine};
 use tokio_util::sync::CancellationToken;
 
 use super::doubles::{detached, goes_on_renewing};
 use crate::clock::ManualClock;
-use crate::database::{
-    A_WRITES, LIMIT, LONG, VALUE, eventually, fixed, is_released, leases, lock, prepare, store, write,
-};
+use crate::rig::Rig;
 use crate::wire::{Control, Wire};
+use crate::world::{A_WRITES, LIMIT, LONG, VALUE, eventually, fixed, leases, lock, write};
 
 const SHORT_TTL: Duration = Duration::from_millis(2400);
 /// Renewed at about every 800 ms.
 const SHORT: Hold = Hold::renewed(SHORT_TTL);
 
-async fn wired<DB: TestEngine + LeaseSql>(database: &TestDatabase<DB>, hold: Hold) -> (CorrectnessLease, Arc<Control>) {
-    database.execute("DELETE FROM leastlock_lease").await;
-    let (wire, control) = Wire::new(store(database));
+async fn wired<R: Rig>(rig: &R, hold: Hold) -> (CorrectnessLease, Arc<Control>) {
+    rig.forget().await;
+    let (wire, control) = Wire::new(rig.store());
     (Leases::new(wire).acquire(&lock(), hold).await.unwrap(), control)
 }
 
-pub(crate) async fn the_work_of_the_guide_runs_in_a_spawned_task<DB: TestEngine + LeaseSql>(
-    database: TestDatabase<DB>,
-) {
-    let database = prepare(database).await;
-    let (pool, leases) = (database.pool.clone(), leases(&database));
+pub(crate) async fn the_work_of_the_guide_runs_in_a_spawned_task<R: Rig>(rig: R) {
+    let (pool, leases) = (rig.database().pool.clone(), leases(&rig));
     let task = tokio::spawn(async move {
         let fence = Fence::new("report:tenant-7")?;
         let lease = leases.acquire(&lock(), Hold::renewed(LONG)).await?;
@@ -46,13 +40,12 @@ pub(crate) async fn the_work_of_the_guide_runs_in_a_spawned_task<DB: TestEngine 
             .await
     });
     task.await.unwrap().unwrap();
-    assert_eq!(database.int(VALUE).await, 1);
-    assert!(is_released(&database).await);
+    assert_eq!(rig.database().int(VALUE).await, 1);
+    assert!(rig.look().await.released);
 }
 
-pub(crate) async fn l16_cancelled_work_stops_its_renewal_first<DB: TestEngine + LeaseSql>(database: TestDatabase<DB>) {
-    let database = prepare(database).await;
-    let (lease, control) = wired(&database, SHORT).await;
+pub(crate) async fn l16_cancelled_work_stops_its_renewal_first<R: Rig>(rig: R) {
+    let (lease, control) = wired(&rig, SHORT).await;
     let (cancel, seen) = (CancellationToken::new(), Arc::clone(&control));
     let trigger = cancel.clone();
     let finished: Finished<()> = lease
@@ -69,11 +62,11 @@ pub(crate) async fn l16_cancelled_work_stops_its_renewal_first<DB: TestEngine + 
         .await;
     assert!(matches!(finished.result, Err(Error::Cancelled { .. } | Error::Lost { .. })), "{:?}", finished.result);
     assert_eq!(finished.ending, Ending::LeftToExpire { outlived: 0 });
-    assert!(!is_released(&database).await);
+    assert!(!rig.look().await.released);
     // TTL long past the last renewal: only one that was in flight at the cancellation can have been sent.
     assert!(control.count("renewal sent") <= 2, "{:?}", control.log());
 
-    let (lease, control) = wired(&database, SHORT).await;
+    let (lease, control) = wired(&rig, SHORT).await;
     let cancel = CancellationToken::new();
     let double = tokio::spawn(goes_on_renewing(lease, cancel.clone(), Arc::clone(&control)));
     cancel.cancel();
@@ -81,10 +74,7 @@ pub(crate) async fn l16_cancelled_work_stops_its_renewal_first<DB: TestEngine + 
     assert!(control.count("renewal sent") > 0, "the double renews for work that is cancelled");
 }
 
-pub(crate) async fn l22_lost_commit_reply_leaves_the_lease_to_expire<DB: TestEngine + LeaseSql>(
-    database: TestDatabase<DB>,
-) {
-    let database = prepare(database).await;
+pub(crate) async fn l22_lost_commit_reply_leaves_the_lease_to_expire<R: Rig>(rig: R) {
     let cut = || sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into());
     for (error, released) in [
         (WorkError::from(cut()), false),
@@ -96,11 +86,11 @@ pub(crate) async fn l22_lost_commit_reply_leaves_the_lease_to_expire<DB: TestEng
         (WorkError::known(cut()), true),
     ] {
         let shown = format!("{error:?}");
-        let (lease, _) = wired(&database, fixed()).await;
+        let (lease, _) = wired(&rig, fixed()).await;
         let finished: Finished<()> = lease.run_to_end(async |_| Err(error)).await;
         assert!(matches!(finished.result, Err(Error::Work { .. })));
         assert_eq!(finished.ending == Ending::Released(Released::Released), released, "{shown}");
-        assert_eq!(is_released(&database).await, released, "{shown}");
+        assert_eq!(rig.look().await.released, released, "{shown}");
     }
 }
 
@@ -120,40 +110,35 @@ impl std::error::Error for Wrapped {
 }
 
 #[cfg(feature = "postgres")]
-pub(crate) async fn l22_session_ended_under_the_commit_leaves_the_lease_to_expire<DB: TestEngine + LeaseSql>(
-    database: TestDatabase<DB>,
-) {
-    let database = prepare(database).await;
-    let (lease, _) = wired(&database, fixed()).await;
+pub(crate) async fn l22_session_ended_under_the_commit_leaves_the_lease_to_expire<R: Rig>(rig: R) {
+    let (lease, _) = wired(&rig, fixed()).await;
     let finished = lease
         .run_to_end(async |_| {
-            let mut tx = database.pool.begin().await?;
+            let mut tx = rig.database().pool.begin().await?;
             write(&mut tx, "SET LOCAL application_name = 'doomed'").await?;
             write(&mut tx, A_WRITES).await?;
             let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'doomed'";
-            database.execute(end).await;
+            rig.database().execute(end).await;
             Ok(tx.commit().await?)
         })
         .await;
     assert!(finished.result.is_err());
     assert_eq!(finished.ending, Ending::LeftToExpire { outlived: 0 });
-    assert!(!is_released(&database).await);
+    assert!(!rig.look().await.released);
 }
 
 /// The reply of a real `COMMIT` is swallowed: it took effect, and nobody was told.
 #[cfg(feature = "postgres")]
-pub(crate) async fn l22_swallowed_commit_reply_leaves_the_lease_to_expire<DB: TestEngine + LeaseSql>(
-    database: TestDatabase<DB>,
-) {
+pub(crate) async fn l22_swallowed_commit_reply_leaves_the_lease_to_expire<R: Rig>(rig: R) {
     use leastlock_testkit::proxy::{FaultProxy, Then, postgres};
 
-    let database = prepare(database).await;
     // The double: takes a lost reply for a failure.
     for (taken_as_known, released) in [(false, false), (true, true)] {
-        database.execute("UPDATE protected SET value = 0").await;
-        let proxy = FaultProxy::to_postgres(&database.url).await;
-        let pool = DB::connect(&postgres::through(&proxy, &database.url)).await;
-        let (lease, _) = wired(&database, fixed()).await;
+        rig.database().execute("UPDATE protected SET value = 0").await;
+        let proxy = FaultProxy::to_postgres(&rig.database().url).await;
+        let pool =
+            <R::DB as leastlock_testkit::TestEngine>::connect(&postgres::through(&proxy, &rig.database().url)).await;
+        let (lease, _) = wired(&rig, fixed()).await;
         let finished = lease
             .run_to_end(async |_| {
                 let mut tx = pool.begin().await?;
@@ -165,9 +150,9 @@ pub(crate) async fn l22_swallowed_commit_reply_leaves_the_lease_to_expire<DB: Te
             .await;
         assert_eq!(proxy.losses(), 1);
         assert!(finished.result.is_err());
-        assert_eq!(database.int(VALUE).await, 1, "the write took effect");
+        assert_eq!(rig.database().int(VALUE).await, 1, "the write took effect");
         assert_eq!(finished.ending == Ending::Released(Released::Released), released);
-        assert_eq!(is_released(&database).await, released);
+        assert_eq!(rig.look().await.released, released);
     }
 }
 
@@ -180,9 +165,8 @@ impl Drop for Epitaph {
     }
 }
 
-pub(crate) async fn l24_hang_up_ends_renewal_before_the_work<DB: TestEngine + LeaseSql>(database: TestDatabase<DB>) {
-    let database = prepare(database).await;
-    let (lease, control) = wired(&database, SHORT).await;
+pub(crate) async fn l24_hang_up_ends_renewal_before_the_work<R: Rig>(rig: R) {
+    let (lease, control) = wired(&rig, SHORT).await;
     let epitaph = Arc::new(Mutex::new(None));
     let task_dropped = Arc::new(AtomicBool::new(false));
     let (noted, dropped, seen) = (Arc::clone(&epitaph), Arc::clone(&task_dropped), Arc::clone(&control));
@@ -206,9 +190,9 @@ pub(crate) async fn l24_hang_up_ends_renewal_before_the_work<DB: TestEngine + Le
     assert_eq!(*epitaph.lock().unwrap(), Some(abandoned), "when the work was dropped, renewal had ended");
     eventually("the task is dropped", async || task_dropped.load(Ordering::SeqCst)).await;
     assert!(renewals_end(&control).await);
-    assert!(!is_released(&database).await, "what the work has done is not known");
+    assert!(!rig.look().await.released, "what the work has done is not known");
 
-    let (lease, control) = wired(&database, SHORT).await;
+    let (lease, control) = wired(&rig, SHORT).await;
     let request = tokio::spawn(detached(lease));
     control.reached("renewal done", 1).await;
     request.abort();
@@ -231,12 +215,9 @@ async fn renewals_end(control: &Control) -> bool {
     control.count("renewal sent") <= before + 1
 }
 
-pub(crate) async fn l24_task_that_outlives_the_cancel_deadline_is_reported<DB: TestEngine + LeaseSql>(
-    database: TestDatabase<DB>,
-) {
-    let database = prepare(database).await;
+pub(crate) async fn l24_task_that_outlives_the_cancel_deadline_is_reported<R: Rig>(rig: R) {
     for outlives in [true, false] {
-        let (lease, _) = wired(&database, fixed()).await;
+        let (lease, _) = wired(&rig, fixed()).await;
         let (cancel, go_on) = (CancellationToken::new(), Arc::new(AtomicBool::new(!outlives)));
         let (trigger, blocked) = (cancel.clone(), Arc::clone(&go_on));
         let finished = lease
@@ -262,14 +243,13 @@ pub(crate) async fn l24_task_that_outlives_the_cancel_deadline_is_reported<DB: T
         let expected =
             if outlives { Ending::LeftToExpire { outlived: 1 } } else { Ending::Released(Released::Released) };
         assert_eq!(finished.ending, expected);
-        assert_eq!(is_released(&database).await, !outlives);
+        assert_eq!(rig.look().await.released, !outlives);
     }
 }
 
-pub(crate) async fn lost_lease_drops_the_work_and_its_tasks<DB: TestEngine + LeaseSql>(database: TestDatabase<DB>) {
-    let database = prepare(database).await;
+pub(crate) async fn lost_lease_drops_the_work_and_its_tasks<R: Rig>(rig: R) {
     let clock = ManualClock::new();
-    let lease = leases(&database).clock(clock.clone()).acquire(&lock(), fixed()).await.unwrap();
+    let lease = leases(&rig).clock(clock.clone()).acquire(&lock(), fixed()).await.unwrap();
     let dropped = Arc::new(AtomicBool::new(false));
     let flag = SetOnDrop(Arc::clone(&dropped));
     let finished: Finished<()> = lease
@@ -290,9 +270,8 @@ pub(crate) async fn lost_lease_drops_the_work_and_its_tasks<DB: TestEngine + Lea
     assert_eq!(finished.ending, Ending::LeftToExpire { outlived: 0 });
 }
 
-pub(crate) async fn tasks_of_the_scope_end_before_the_release<DB: TestEngine + LeaseSql>(database: TestDatabase<DB>) {
-    let database = prepare(database).await;
-    let (lease, control) = wired(&database, SHORT).await;
+pub(crate) async fn tasks_of_the_scope_end_before_the_release<R: Rig>(rig: R) {
+    let (lease, control) = wired(&rig, SHORT).await;
     let (ended, counted) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&control));
     let (count, seen) = (Arc::clone(&ended), Arc::clone(&control));
     let finished = lease
@@ -311,7 +290,7 @@ pub(crate) async fn tasks_of_the_scope_end_before_the_release<DB: TestEngine + L
     assert_eq!(finished.ending, Ending::Released(Released::Released));
     assert_eq!((ended.load(Ordering::SeqCst), counted.count("released")), (3, 1));
 
-    let (lease, _) = wired(&database, fixed()).await;
+    let (lease, _) = wired(&rig, fixed()).await;
     let finished = lease
         .run_to_end(async |scope| {
             scope.spawn(async { panic!("a task that panics leaves its outcome unknown") });
@@ -321,16 +300,15 @@ pub(crate) async fn tasks_of_the_scope_end_before_the_release<DB: TestEngine + L
     assert_eq!(finished.ending, Ending::LeftToExpire { outlived: 0 });
 }
 
-pub(crate) async fn failed_work_releases_and_says_what_failed<DB: TestEngine + LeaseSql>(database: TestDatabase<DB>) {
-    let database = prepare(database).await;
-    let (lease, _) = wired(&database, fixed()).await;
+pub(crate) async fn failed_work_releases_and_says_what_failed<R: Rig>(rig: R) {
+    let (lease, _) = wired(&rig, fixed()).await;
     let failed: Result<(), Error> = lease.run(async |_| Err("no such tenant".into())).await;
     let Err(Error::Work { source }) = failed else { panic!("{failed:?}") };
     assert_eq!(source.to_string(), "no such tenant");
-    assert!(is_released(&database).await);
+    assert!(rig.look().await.released);
 
-    let (lease, _) = wired(&database, fixed()).await;
-    let (pool, fence) = (database.pool.clone(), Fence::new("report:tenant-7").unwrap());
+    let (lease, _) = wired(&rig, fixed()).await;
+    let (pool, fence) = (rig.database().pool.clone(), Fence::new("report:tenant-7").unwrap());
     let refused = lease
         .run(async |scope| {
             let mut tx = pool.begin().await?;
@@ -339,5 +317,5 @@ pub(crate) async fn failed_work_releases_and_says_what_failed<DB: TestEngine + L
         })
         .await;
     assert!(matches!(refused, Err(Error::Refused { .. })), "an error of this crate comes through: {refused:?}");
-    assert!(is_released(&database).await);
+    assert!(rig.look().await.released);
 }

@@ -1,0 +1,173 @@
+//! The waiters of one process: they take turns, and one of them asks the store.
+//!
+//! Without it each of a process's waiters would poll by itself, and a lease that ends here would be heard of by way of the
+//! store. Where the kind of lease allows it, what is released here goes to the next waiter without a trip.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::clock::BootTime;
+use crate::held::Requests;
+use crate::lock_name::LockName;
+use crate::token::{FencingToken, OwnerNonce};
+
+/// How often a lease goes from one to another within the process before the store hears of a release, so that other
+/// processes get their chance.
+pub(crate) const HAND_ONS: u32 = 32;
+
+/// What a lease that is handed on consists of: to the store nothing changes.
+pub(crate) struct Baton {
+    pub(crate) nonce: OwnerNonce,
+    pub(crate) token: Option<FencingToken>,
+    pub(crate) requests: Arc<dyn Requests>,
+    pub(crate) deadline: BootTime,
+    pub(crate) renewal_due: BootTime,
+    /// How often it may be handed on after this.
+    pub(crate) hand_ons: u32,
+}
+
+/// The queues of one [`Leases`](crate::Leases) and its clones, one a lock that is waited for.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    names: Mutex<HashMap<LockName, VecDeque<Arc<Entry>>>>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    takes_batons: bool,
+    woken: Notify,
+    mail: Mutex<Mail>,
+}
+
+#[derive(Default)]
+struct Mail {
+    first: bool,
+    held_here: bool,
+    baton: Option<Baton>,
+}
+
+impl std::fmt::Debug for Mail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mail").field("first", &self.first).field("held_here", &self.held_here).finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    fn mail(&self) -> MutexGuard<'_, Mail> {
+        // Nothing in here panics half-way.
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, news: impl FnOnce(&mut Mail)) {
+        news(&mut self.mail());
+        self.woken.notify_one();
+    }
+}
+
+impl Queues {
+    /// A place at the end of the queue; `None` if it would be the first and `behind_others` is asked for.
+    pub(crate) fn join(self: &Arc<Self>, name: &LockName, takes_batons: bool, behind_others: bool) -> Option<Place> {
+        let mut names = self.lock();
+        if behind_others && !names.contains_key(name) {
+            return None;
+        }
+        let entry = Arc::new(Entry { takes_batons, ..Entry::default() });
+        let queue = names.entry(name.clone()).or_default();
+        entry.mail().first = queue.is_empty();
+        queue.push_back(Arc::clone(&entry));
+        Some(Place { queues: Arc::clone(self), name: name.clone(), entry, granted: false })
+    }
+
+    /// A lease of this process is over: the first waiter may ask.
+    pub(crate) fn freed(&self, name: &LockName) {
+        if let Some(first) = self.lock().get(name).and_then(VecDeque::front) {
+            first.tell(|mail| mail.held_here = false);
+        }
+    }
+
+    /// Hands the lease to the first waiter, if that one takes what there is; otherwise gives it back.
+    pub(crate) fn hand_on(&self, name: &LockName, baton: Baton) -> Result<(), Baton> {
+        let names = self.lock();
+        match names.get(name).and_then(VecDeque::front) {
+            // Under the lock, so that a waiter which leaves has left before, or finds it.
+            Some(first) if first.takes_batons && first.mail().baton.is_none() => {
+                first.tell(|mail| mail.baton = Some(baton));
+                Ok(())
+            }
+            _ => Err(baton),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<LockName, VecDeque<Arc<Entry>>>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place in a queue; given up when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    queues: Arc<Queues>,
+    name: LockName,
+    entry: Arc<Entry>,
+    granted: bool,
+}
+
+impl Place {
+    /// Waits until something has changed for this place. What came between two waits ends the next one.
+    pub(crate) async fn woken(&self) {
+        self.entry.woken.notified().await;
+    }
+
+    pub(crate) fn is_first(&self) -> bool {
+        self.entry.mail().first
+    }
+
+    /// Whether the lock was granted to the one before it, whose end this place hears of without the store.
+    pub(crate) fn is_held_here(&self) -> bool {
+        self.entry.mail().held_here
+    }
+
+    pub(crate) fn has_baton(&self) -> bool {
+        self.entry.mail().baton.is_some()
+    }
+
+    /// The lease that was handed to this place. Whoever takes it has it.
+    pub(crate) fn take_baton(&self) -> Option<Baton> {
+        self.entry.mail().baton.take()
+    }
+
+    /// Leaves with the lock, whose end the next place will hear of; answers what was handed to the place as well.
+    pub(crate) fn leave_granted(mut self) -> Option<Baton> {
+        self.granted = true;
+        self.leave()
+    }
+
+    /// Leaves; answers what was handed to the place at the last moment.
+    pub(crate) fn leave(self) -> Option<Baton> {
+        let entry = Arc::clone(&self.entry);
+        drop(self);
+        entry.mail().baton.take()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut names = self.queues.lock();
+        let Some(queue) = names.get_mut(&self.name) else { return };
+        queue.retain(|entry| !Arc::ptr_eq(entry, &self.entry));
+        match queue.front() {
+            None => drop(names.remove(&self.name)),
+            Some(first) if !first.mail().first => {
+                let held_here = self.granted || self.entry.mail().held_here;
+                first.tell(|mail| (mail.first, mail.held_here) = (true, held_here));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "queue/tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+use crate::hold::Hold;
+
+fn name() -> LockName {
+    LockName::new("cache:prices").unwrap()
+}
+
+fn is_woken(place: &Place) -> bool {
+    pin!(place.woken()).poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+}
+
+#[test]
+fn places_are_served_in_the_order_in_which_they_were_taken() {
+    let queues = Arc::new(Queues::default());
+    assert!(queues.join(&name(), false, true).is_none(), "nobody waits yet");
+    let [first, second, third] = [false, true, false].map(|behind| queues.join(&name(), false, behind).unwrap());
+    assert!(first.is_first() && !second.is_first() && !third.is_first());
+    drop(second);
+    assert!(!is_woken(&third));
+    drop(first);
+    assert!(is_woken(&third) && third.is_first() && !third.is_held_here());
+    drop(third);
+    assert!(queues.lock().is_empty(), "nothing is kept for a lock that nobody waits for");
+}
+
+#[test]
+fn whoever_follows_a_granted_one_hears_of_its_end() {
+    let queues = Arc::new(Queues::default());
+    let [granted, next] = [(); 2].map(|()| queues.join(&name(), false, false).unwrap());
+    assert!(granted.leave_granted().is_none());
+    assert!(is_woken(&next) && next.is_first() && next.is_held_here());
+    assert!(!is_woken(&next));
+    queues.freed(&LockName::new("cache:other").unwrap());
+    assert!(!is_woken(&next));
+    // Before it waits: the news is kept.
+    queues.freed(&name());
+    assert!(is_woken(&next) && !next.is_held_here());
+}
+
+#[test]
+fn the_news_passes_on_when_the_first_leaves() {
+    let queues = Arc::new(Queues::default());
+    let [granted, impatient, next] = [(); 3].map(|()| queues.join(&name(), false, false).unwrap());
+    let _ = granted.leave_granted();
+    drop(impatient);
+    assert!(next.is_first() && next.is_held_here(), "the lock is still held here");
+    queues.freed(&name());
+    assert!(!next.is_held_here());
+}
+
+#[derive(Debug)]
+struct Nowhere;
+
+impl Requests for Nowhere {
+    fn renew<'a>(
+        &'a self,
+        _: crate::Claim<'a>,
+    ) -> crate::held::BoxFuture<'a, Result<crate::Renewal, crate::StoreError>> {
+        unreachable!("nothing is sent")
+    }
+
+    fn release<'a>(
+        &'a self,
+        _: crate::Claim<'a>,
+    ) -> crate::held::BoxFuture<'a, Result<crate::Release, crate::StoreError>> {
+        unreachable!("nothing is sent")
+    }
+
+    fn let_expire(&self, _: crate::Claim<'_>, _: std::time::Duration) {}
+}
+
+fn baton() -> Baton {
+    let end = BootTime::after_boot(Hold::MAX_TTL);
+    let nonce = OwnerNonce::random().unwrap();
+    Baton { nonce, token: None, requests: Arc::new(Nowhere), deadline: end, renewal_due: end, hand_ons: 0 }
+}
+
+#[test]
+fn a_lease_is_handed_to_one_who_takes_it_and_is_never_lost_on_the_way() {
+    let queues = Arc::new(Queues::default());
+    assert!(queues.hand_on(&name(), baton()).is_err(), "nobody waits");
+    let fenced = queues.join(&name(), false, false).unwrap();
+    let waiting = queues.join(&name(), true, false).unwrap();
+    assert!(queues.hand_on(&name(), baton()).is_err(), "a fenced lease needs a token of its own");
+    drop(fenced);
+    let handed = baton();
+    let nonce = handed.nonce;
+    assert!(queues.hand_on(&name(), handed).is_ok());
+    assert!(queues.hand_on(&name(), baton()).is_err(), "it has one");
+    assert!(is_woken(&waiting) && waiting.has_baton());
+    let left_with = waiting.leave().expect("whoever leaves at that moment gets it all the same");
+    assert_eq!(left_with.nonce, nonce);
+}

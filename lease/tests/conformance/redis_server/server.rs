@@ -1,0 +1,119 @@
+//! A Redis of the test's own, which it may kill.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::Command;
+use std::time::Duration;
+
+use leastlock_testkit::process::Child;
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{Client, cmd};
+
+use crate::world::{eventually, lock};
+
+/// A server on a free port, with its data in a folder of its own; killed and removed with the value.
+pub(super) struct Server {
+    folder: tempfile::TempDir,
+    port: u16,
+    settings: Vec<(String, String)>,
+    process: Option<Child>,
+}
+
+impl Server {
+    pub(super) async fn start(settings: &[(&str, &str)]) -> Self {
+        let port =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr()).unwrap().port();
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut server = Self { folder: tempfile::tempdir().unwrap(), port, settings, process: None };
+        server.restart().await;
+        server
+    }
+
+    pub(super) async fn replica_of(primary: &Self, settings: &[(&str, &str)]) -> Self {
+        let follow = format!("127.0.0.1 {}", primary.port);
+        let replica = Self::start(&[settings, &[("replicaof", &*follow)]].concat()).await;
+        eventually("the replica follows", async || {
+            let mut connection = replica.connection().await;
+            let state: String = cmd("INFO").arg("replication").query_async(&mut connection).await.unwrap();
+            state.contains("master_link_status:up")
+        })
+        .await;
+        replica
+    }
+
+    /// Starts it, with what is left of its data.
+    pub(super) async fn restart(&mut self) {
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""]);
+        command.arg("--dir").arg(self.folder.path()).args(["--repl-diskless-sync-delay", "0"]);
+        for (name, value) in &self.settings {
+            command.arg(format!("--{name}")).args(value.split(' '));
+        }
+        self.process = Some(Child::spawn(command));
+        let client = self.client();
+        eventually("the Redis of the test answers", async || {
+            let Ok(mut connection) = client.get_multiplexed_async_connection().await else { return false };
+            cmd("PING").exec_async(&mut connection).await.is_ok()
+        })
+        .await;
+    }
+
+    /// As a crash of the process does: what was not written is lost.
+    pub(super) fn kill(&mut self) {
+        self.process.take().expect("it runs").kill();
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.client_as("")
+    }
+
+    fn client_as(&self, user: &str) -> Client {
+        Client::open(format!("redis://{user}127.0.0.1:{}/", self.port)).unwrap()
+    }
+
+    pub(super) async fn set(&self, name: &str, value: &str) {
+        cmd("CONFIG").arg("SET").arg(name).arg(value).exec_async(&mut self.connection().await).await.unwrap();
+    }
+
+    /// A user with these rights.
+    pub(super) async fn user(&self, rules: &str) -> Client {
+        let user = cmd("ACL").arg(&["SETUSER", "limited", "reset", "on", ">secret"]).clone();
+        let user = rules.split_whitespace().fold(user, |mut user, rule| user.arg(rule).clone());
+        user.exec_async(&mut self.connection().await).await.unwrap();
+        self.client_as("limited:secret@")
+    }
+
+    /// What a Sentinel does to a server that it watches: it listens for others.
+    pub(super) async fn sentinel(&self) -> PubSub {
+        let mut sentinel = self.client().get_async_pubsub().await.unwrap();
+        sentinel.subscribe("__sentinel__:hello").await.unwrap();
+        sentinel
+    }
+
+    /// All connections but the one that asks for it are cut.
+    pub(super) async fn cut_all(&self) {
+        let kill = cmd("CLIENT").arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"]).clone();
+        kill.exec_async(&mut self.connection().await).await.unwrap();
+    }
+
+    /// It goes its own way from here on.
+    pub(super) async fn stop_following(&self) {
+        cmd("REPLICAOF").arg(&["NO", "ONE"]).exec_async(&mut self.connection().await).await.unwrap();
+    }
+
+    /// Waits until it has this token.
+    pub(super) async fn has_token(&self, token: &str) {
+        let key = format!("leastlock:{{{}}}:fence", lock());
+        eventually("the replica has the token", async || {
+            let mut connection = self.connection().await;
+            let found: Option<String> = cmd("HGET").arg(&key).arg("token").query_async(&mut connection).await.unwrap();
+            found.as_deref() == Some(token)
+        })
+        .await;
+    }
+
+    async fn connection(&self) -> MultiplexedConnection {
+        let connect = self.client();
+        let connect = connect.get_multiplexed_async_connection();
+        tokio::time::timeout(Duration::from_secs(20), connect).await.expect("it answers").unwrap()
+    }
+}

@@ -1,0 +1,78 @@
+use std::sync::Arc;
+
+use leastlock_lease::{OwnerNonce, RedisLeaseStore};
+use leastlock_testkit::{REDIS_URLS, TestDatabase};
+use redis::aio::MultiplexedConnection;
+use redis::{Client, cmd};
+use sqlx::Sqlite;
+
+use super::{Rig, Seen, sql};
+use crate::world::{LONG, lock};
+
+/// The store in the Redis of the tests, under a namespace of its own, and the resource in SQLite.
+#[derive(Clone)]
+pub(crate) struct Redis {
+    client: Client,
+    namespace: Box<str>,
+    resource: Arc<TestDatabase<Sqlite>>,
+}
+
+impl Redis {
+    fn key(&self, part: &str) -> String {
+        format!("{}:{{{}}}:{part}", self.namespace, lock())
+    }
+
+    async fn connection(&self) -> MultiplexedConnection {
+        self.client.get_multiplexed_async_connection().await.expect("the Redis of the tests answers")
+    }
+}
+
+impl Rig for Redis {
+    type Store = RedisLeaseStore;
+    type DB = Sqlite;
+
+    async fn create() -> Self {
+        let urls = std::env::var(REDIS_URLS)
+            .unwrap_or_else(|_| panic!("{REDIS_URLS} is not set: eval \"$(scripts/services env)\""));
+        // The first may have a replica, with which nothing is durable.
+        let url = urls.split(',').nth(1).expect("five Redis");
+        let client = Client::open(url).expect("a Redis URL");
+        let namespace = format!("test-{:032x}", fastrand::u128(..)).into();
+        Self { client, namespace, resource: Arc::new(sql::protected().await) }
+    }
+
+    fn store(&self) -> RedisLeaseStore {
+        RedisLeaseStore::new(self.client.clone()).namespace(self.namespace.clone())
+    }
+
+    fn database(&self) -> &TestDatabase<Sqlite> {
+        &self.resource
+    }
+
+    async fn expire(&self) {
+        self.end_whosever_it_is().await;
+    }
+
+    async fn forget(&self) {
+        let keys = [self.key("owner"), self.key("fence")];
+        cmd("DEL").arg(&keys).exec_async(&mut self.connection().await).await.unwrap();
+    }
+
+    async fn look(&self) -> Seen {
+        let mut connection = self.connection().await;
+        let token = cmd("HGET").arg(self.key("fence")).arg("token").query_async(&mut connection).await.unwrap();
+        let held = cmd("EXISTS").arg(self.key("owner")).query_async(&mut connection).await.unwrap();
+        let released =
+            cmd("HEXISTS").arg(self.key("fence")).arg("released").query_async(&mut connection).await.unwrap();
+        Seen { token, held, released }
+    }
+
+    async fn end_whosever_it_is(&self) {
+        cmd("DEL").arg(self.key("owner")).exec_async(&mut self.connection().await).await.unwrap();
+    }
+
+    async fn hold_by_force(&self, nonce: OwnerNonce) {
+        let set = cmd("SET").arg(self.key("owner")).arg(&nonce.as_bytes()[..]).arg("EX").arg(LONG.as_secs()).clone();
+        set.exec_async(&mut self.connection().await).await.unwrap();
+    }
+}

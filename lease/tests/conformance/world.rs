@@ -1,0 +1,42 @@
+//! What the cases share.
+
+use std::time::Duration;
+
+use leastlock_lease::{Hold, Leases, LockName};
+use leastlock_testkit::TestEngine;
+use sqlx::Transaction;
+
+use crate::rig::Rig;
+
+/// Longer than any test takes, so that nothing expires by itself.
+pub(crate) const LONG: Duration = Duration::from_mins(1);
+/// How long a condition is waited for.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const VALUE: &str = "SELECT value FROM protected";
+pub(crate) const A_WRITES: &str = "UPDATE protected SET value = 1";
+pub(crate) const B_WRITES: &str = "UPDATE protected SET value = 2";
+
+pub(crate) fn lock() -> LockName {
+    LockName::new("report:tenant-7:2026-09").unwrap()
+}
+
+pub(crate) fn fixed() -> Hold {
+    Hold::fixed(LONG)
+}
+
+/// As another process has them.
+pub(crate) fn leases<R: Rig>(rig: &R) -> Leases<R::Store> {
+    Leases::new(rig.store())
+}
+
+pub(crate) async fn write<DB: TestEngine>(
+    tx: &mut Transaction<'_, DB>,
+    value: &'static str,
+) -> Result<u64, sqlx::Error> {
+    DB::run_query(tx, sqlx::query(value)).await
+}
+
+/// Waits until `condition` holds.
+pub(crate) async fn eventually(what: &str, condition: impl AsyncFnMut() -> bool) {
+    leastlock_testkit::until(what, LIMIT, condition).await;
+}

@@ -1,0 +1,46 @@
+use std::time::Duration;
+
+use leastlock_lease::{
+    Capabilities, Claim, EfficiencyLease, Error, Grant, Hold, LeaseStore, Leases, LockName, Polling, Release, Renewal,
+    StoreError,
+};
+
+struct BestEffort;
+
+impl LeaseStore for BestEffort {
+    type Token = ();
+    type Waiter = Polling;
+
+    const CAPABILITIES: Capabilities = Capabilities::PLAIN;
+
+    async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<()>, StoreError> {
+        Ok(Grant::Granted { token: (), ttl: claim.ttl })
+    }
+
+    fn waiter(&self, _claim: Claim<'_>) -> Polling {
+        Polling
+    }
+
+    async fn renew(&self, claim: Claim<'_>, _token: ()) -> Result<Renewal, StoreError> {
+        Ok(Renewal::Renewed { ttl: claim.ttl })
+    }
+
+    async fn release(&self, _claim: Claim<'_>) -> Result<Release, StoreError> {
+        Ok(Release::Released)
+    }
+
+    fn let_expire(&self, _claim: Claim<'_>, _remaining: Duration) {}
+}
+
+async fn lease(name: &LockName) -> Result<EfficiencyLease, Error> {
+    Leases::new(BestEffort).acquire_efficiency(name, Hold::fixed(Duration::from_secs(1))).await
+}
+
+async fn work(lease: EfficiencyLease) -> Result<usize, Error> {
+    lease.run(async |scope| Ok(scope.name().as_str().len())).await
+}
+
+fn main() {
+    let _ = lease;
+    let _ = work;
+}
