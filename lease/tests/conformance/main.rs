@@ -2,6 +2,10 @@
 #![cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 
 mod clock;
+#[cfg(all(feature = "etcd", feature = "sqlite"))]
+mod etcd_server;
+#[cfg(all(feature = "etcd", feature = "sqlite"))]
+mod fair;
 mod fencing;
 mod holding;
 #[cfg(feature = "sqlite")]

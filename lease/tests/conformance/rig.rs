@@ -1,12 +1,16 @@
 //! One lock store under test, and what is needed to do to it what a test cannot wait for.
 
+#[cfg(all(feature = "etcd", feature = "sqlite"))]
+mod etcd;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod redis;
 mod sql;
 
-use leastlock_lease::{FencedStore, LeaseSql, OwnerNonce};
+use leastlock_lease::{FairStore, FencedStore, LeaseSql, OwnerNonce};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
+#[cfg(all(feature = "etcd", feature = "sqlite"))]
+pub(crate) use etcd::Etcd;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 pub(crate) use redis::Redis;
 pub(crate) use sql::Sql;
@@ -49,6 +53,12 @@ pub(crate) trait Rig: Clone + Send + Sync + 'static {
     fn hold_by_force(&self, nonce: OwnerNonce) -> impl Future<Output = ()> + Send;
 }
 
+/// A backend whose claims stand in a queue.
+pub(crate) trait FairRig: Rig<Store: FairStore> {
+    /// The lease or the session of this claim, which waits or holds, ends at the store; nobody is told.
+    async fn end_claim(&self, nonce: OwnerNonce);
+}
+
 /// What stands at a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
@@ -60,26 +70,37 @@ pub(crate) struct Seen {
     pub(crate) released: bool,
 }
 
-/// Mounts the scenarios of a suite on every rig: `mount!(suite: l1_…, l2_…; postgres: l3_…)`. The module's name is the engine of the
-/// case matrix.
+/// Mounts the scenarios of a suite on every rig: `mount!(suite: l1_…, l2_…; unordered: l20_…; postgres: l3_…)`. The module's name is
+/// the engine of the case matrix. `unordered` are the stores without a queue: the waiters of a process stand in one of its own,
+/// and the tokens are counted for each lock, so that a copy of the store brings them back.
 macro_rules! mount {
-    ($suite:ident : $($case:ident),+ $(,)? $(; postgres : $($only:ident),+ $(,)?)?) => {
+    (
+        $suite:ident : $($case:ident),+ $(,)?
+        $(; unordered : $($unordered:ident),+ $(,)?)?
+        $(; postgres : $($only:ident),+ $(,)?)?
+    ) => {
         #[cfg(feature = "sqlite")]
         mod sqlite {
-            crate::rig::mount!(@ $suite, crate::rig::Sql<sqlx::Sqlite>, $($case),+);
+            crate::rig::mount!(@ $suite, crate::rig::Sql<sqlx::Sqlite>, $($case),+ $(, $($unordered),+)?);
         }
         #[cfg(feature = "postgres")]
         mod postgres {
-            crate::rig::mount!(@ $suite, crate::rig::Sql<sqlx::Postgres>, $($case),+ $(, $($only),+)?);
+            crate::rig::mount!(
+                @ $suite, crate::rig::Sql<sqlx::Postgres>, $($case),+ $(, $($unordered),+)? $(, $($only),+)?
+            );
         }
         #[cfg(feature = "mysql")]
         mod mysql {
-            crate::rig::mount!(@ $suite, crate::rig::Sql<sqlx::MySql>, $($case),+);
+            crate::rig::mount!(@ $suite, crate::rig::Sql<sqlx::MySql>, $($case),+ $(, $($unordered),+)?);
         }
-        // Its resource is in SQLite.
+        // The resource of the others is in SQLite.
         #[cfg(all(feature = "redis", feature = "sqlite"))]
         mod redis {
-            crate::rig::mount!(@ $suite, crate::rig::Redis, $($case),+);
+            crate::rig::mount!(@ $suite, crate::rig::Redis, $($case),+ $(, $($unordered),+)?);
+        }
+        #[cfg(all(feature = "etcd", feature = "sqlite"))]
+        mod etcd {
+            crate::rig::mount!(@ $suite, crate::rig::Etcd, $($case),+);
         }
     };
     (@ $suite:ident, $rig:ty, $($case:ident),+) => {
@@ -92,4 +113,14 @@ macro_rules! mount {
     };
 }
 
-pub(crate) use mount;
+/// The same for the stores with a queue.
+macro_rules! mount_fair {
+    ($suite:ident : $($case:ident),+ $(,)?) => {
+        #[cfg(feature = "etcd")]
+        mod etcd {
+            crate::rig::mount!(@ $suite, crate::rig::Etcd, $($case),+);
+        }
+    };
+}
+
+pub(crate) use {mount, mount_fair};
