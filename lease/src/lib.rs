@@ -65,7 +65,7 @@
 //! | `lock_name`, `token` | [`LockName`]; [`FencingToken`], [`OwnerNonce`] |
 //! | `hold`, `clock`, `state` | how long ([`Hold`]), by which clock ([`Clock`]), and what may be believed ([`LeaseStatus`]) |
 //! | `store`, `capabilities` | what a lock store must do ([`LeaseStore`], [`FencedStore`]) and says of itself ([`Capabilities`]) |
-//! | `sql_store`, `sql`; `redis`, `etcd` | the stores in SQL ([`SqlLeaseStore`]), in Redis (`RedisLeaseStore`, feature `redis`) and in etcd (`EtcdLeaseStore`, feature `etcd`) |
+//! | `sql_store`, `sql`; `redis`, `etcd`, `zookeeper` | the stores in SQL ([`SqlLeaseStore`]), Redis (`RedisLeaseStore`), etcd (`EtcdLeaseStore`) and ZooKeeper (`ZooKeeperLeaseStore`), the latter with the feature of their module |
 //! | `queue`, `wake` | the waiters of one process, and how they hear of other processes ([`Waiter`]) |
 //! | `leases`, `acquire`, `renewal`, `release` | a lease's life: [`Leases`], [`Acquire`], [`Released`] |
 //! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
@@ -108,6 +108,8 @@ mod store;
 mod token;
 mod wake;
 mod work_error;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 pub use crate::acquire::Acquire;
 pub use crate::capabilities::{Capabilities, FloorRule, LeaseEnding, Order, WakeUp};
@@ -137,3 +139,5 @@ pub use crate::store::{
 };
 pub use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 pub use crate::work_error::WorkError;
+#[cfg(feature = "zookeeper")]
+pub use crate::zookeeper::{ZooKeeperLeaseStore, ZooKeeperWaiter};

@@ -40,6 +40,8 @@ mod until;
 pub const REDIS_URLS: &str = "LEASTLOCK_REDIS_URLS";
 /// Where the etcd for tests listens; `scripts/services env` prints it.
 pub const ETCD_ENDPOINTS: &str = "LEASTLOCK_ETCD_ENDPOINTS";
+/// Where the ZooKeeper for tests listens; `scripts/services env` prints it.
+pub const ZOOKEEPER_CONNECT: &str = "LEASTLOCK_ZOOKEEPER_CONNECT";
 
 pub use crate::cancel::{Drops, dropped_after};
 pub use crate::database::{TestDatabase, TestEngine};

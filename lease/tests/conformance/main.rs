@@ -4,7 +4,7 @@
 mod clock;
 #[cfg(all(feature = "etcd", feature = "sqlite"))]
 mod etcd_server;
-#[cfg(all(feature = "etcd", feature = "sqlite"))]
+#[cfg(all(any(feature = "etcd", feature = "zookeeper"), feature = "sqlite"))]
 mod fair;
 mod fencing;
 mod holding;
@@ -19,3 +19,5 @@ mod stopped_holder;
 mod waking;
 mod wire;
 mod world;
+#[cfg(all(feature = "zookeeper", feature = "sqlite"))]
+mod zookeeper_session;

@@ -5,8 +5,10 @@ mod etcd;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod redis;
 mod sql;
+#[cfg(all(feature = "zookeeper", feature = "sqlite"))]
+mod zookeeper;
 
-use leastlock_lease::{FairStore, FencedStore, LeaseSql, OwnerNonce};
+use leastlock_lease::{FencedStore, LeaseSql, OwnerNonce};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
 #[cfg(all(feature = "etcd", feature = "sqlite"))]
@@ -16,6 +18,9 @@ pub(crate) use redis::Redis;
 pub(crate) use sql::Sql;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 pub(crate) use sql::protected;
+
+#[cfg(all(feature = "zookeeper", feature = "sqlite"))]
+pub(crate) use zookeeper::ZooKeeper;
 
 /// A backend with a store of the test's own, and a database with a protected resource.
 ///
@@ -51,12 +56,6 @@ pub(crate) trait Rig: Clone + Send + Sync + 'static {
 
     /// This nonce holds the lock, whatever stands there. For a double.
     fn hold_by_force(&self, nonce: OwnerNonce) -> impl Future<Output = ()> + Send;
-}
-
-/// A backend whose claims stand in a queue.
-pub(crate) trait FairRig: Rig<Store: FairStore> {
-    /// The lease or the session of this claim, which waits or holds, ends at the store; nobody is told.
-    async fn end_claim(&self, nonce: OwnerNonce);
 }
 
 /// What stands at a store.
@@ -102,6 +101,10 @@ macro_rules! mount {
         mod etcd {
             crate::rig::mount!(@ $suite, crate::rig::Etcd, $($case),+);
         }
+        #[cfg(all(feature = "zookeeper", feature = "sqlite"))]
+        mod zookeeper {
+            crate::rig::mount!(@ $suite, crate::rig::ZooKeeper, $($case),+);
+        }
     };
     (@ $suite:ident, $rig:ty, $($case:ident),+) => {
         $(
@@ -113,14 +116,4 @@ macro_rules! mount {
     };
 }
 
-/// The same for the stores with a queue.
-macro_rules! mount_fair {
-    ($suite:ident : $($case:ident),+ $(,)?) => {
-        #[cfg(feature = "etcd")]
-        mod etcd {
-            crate::rig::mount!(@ $suite, crate::rig::Etcd, $($case),+);
-        }
-    };
-}
-
-pub(crate) use {mount, mount_fair};
+pub(crate) use mount;

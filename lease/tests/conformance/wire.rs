@@ -74,6 +74,11 @@ impl Control {
 }
 
 impl<S> Wire<S> {
+    /// Whoever has this keeps the store, as a process that goes on does: what lives with a session does not end with its caller.
+    pub(crate) fn keep(&self) -> Arc<S> {
+        Arc::clone(&self.store)
+    }
+
     pub(crate) fn new(store: S) -> (Self, Arc<Control>) {
         let control = Arc::new(Control {
             lost_replies: AtomicU32::new(0),

@@ -1,28 +1,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leastlock_lease::{
-    Acquire, Claim, CorrectnessLease, FencedStore, Grant, Hold, LeaseStore, Leases, LockName, OwnerNonce, Pause,
-    Release, Released, Renewal, Waiter,
-};
+use leastlock_lease::{Claim, FencedStore, Grant, LeaseStore, LockName, OwnerNonce, Pause, Release, Renewal, Waiter};
 use tokio::time::timeout;
 
+use super::FairRig;
 use super::doubles::{Mistake, Mistaken};
-use crate::rig::FairRig;
-use crate::wire::Wire;
-use crate::world::{LIMIT, LONG, eventually, fixed, leases, lock};
+#[cfg(feature = "etcd")]
+pub(crate) use super::place::a_waiter_keeps_its_place_beyond_its_ttl;
+use crate::world::{LIMIT, LONG, eventually, lock};
 
 /// Longer than any wait in here, so that whoever wakes earlier was woken.
 const FAR: Pause = Pause::new(Duration::from_hours(1), Duration::from_hours(1));
 const MOMENT: Duration = Duration::from_millis(500);
 /// About as short as these stores have it.
-const SHORT_TTL: Duration = Duration::from_secs(2);
+pub(super) const SHORT_TTL: Duration = Duration::from_secs(2);
 
 fn claim(name: &LockName, nonce: OwnerNonce) -> Claim<'_> {
     Claim::new(name, nonce, LONG)
 }
 
-fn nonces<const N: usize>() -> [OwnerNonce; N] {
+pub(super) fn nonces<const N: usize>() -> [OwnerNonce; N] {
     [(); N].map(|()| OwnerNonce::random().unwrap())
 }
 
@@ -104,34 +102,6 @@ pub(crate) async fn a_waiter_that_is_gone_is_passed_over<R: FairRig>(rig: R) {
     assert_eq!(store.release(claim(&name, holder)).await.unwrap(), Release::Released);
     timeout(LIMIT, waiter.wait(FAR)).await.expect("it is its turn");
     assert!(matches!(store.acquire(claim(&name, last)).await.unwrap(), Grant::Granted { .. }));
-}
-
-pub(crate) async fn a_waiter_keeps_its_place_beyond_its_ttl<R: FairRig>(rig: R) {
-    let (holder, name) = (leases(&rig).acquire(&lock(), fixed()).await.unwrap(), lock());
-    let (wire, control) = Wire::new(rig.store());
-    let first = tokio::spawn(acquire(wire, Hold::renewed(SHORT_TTL)));
-    control.reached("waiter made", 1).await;
-    // The double asks once, and does not say that it is still there.
-    let (double, [silent]) = (rig.store(), nonces());
-    assert!(matches!(double.acquire(Claim::new(&name, silent, SHORT_TTL)).await.unwrap(), Grant::Held(_)));
-    let (wire, later) = Wire::new(rig.store());
-    let last = tokio::spawn(acquire(wire, fixed()));
-    later.reached("waiter made", 1).await;
-    let sent = control.count("acquire done");
-    control.reached("acquire done", sent + 6).await;
-
-    assert_eq!(holder.release().await, Released::Released);
-    let first = timeout(LIMIT, first).await.expect("it is its turn").unwrap();
-    assert!(!last.is_finished());
-    let token = first.token();
-    assert_eq!(first.release().await, Released::Released);
-    let last = timeout(LIMIT, last).await.expect("nobody is before it").unwrap();
-    assert!(last.token() > token);
-    assert!(matches!(double.acquire(Claim::new(&name, silent, SHORT_TTL)).await.unwrap(), Grant::Held(_)));
-}
-
-async fn acquire(store: impl FencedStore, hold: Hold) -> CorrectnessLease {
-    Leases::new(store).acquire_with(&lock(), hold, Acquire::waiting(LONG)).await.unwrap()
 }
 
 pub(crate) async fn a_waiter_hears_of_a_lease_that_has_run_out<R: FairRig>(rig: R) {

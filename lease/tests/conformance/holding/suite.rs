@@ -192,6 +192,7 @@ pub(crate) async fn l10_cancelled_acquire_leaves_nothing_behind<R: Rig>(rig: R) 
 async fn left_behind<R: Rig>(rig: &R, acquire: impl AsyncFnOnce(Wire<R::Store>)) -> bool {
     rig.forget().await;
     let (wire, control) = Wire::new(rig.store());
+    let _goes_on = wire.keep();
     Control::close(&control.acquire_gate);
     tokio::select! {
         () = acquire(wire) => panic!("an attempt that has not arrived was answered"),

@@ -5,7 +5,8 @@ use leastlock_lease::{EtcdLeaseStore, OwnerNonce};
 use leastlock_testkit::{ETCD_ENDPOINTS, TestDatabase};
 use sqlx::Sqlite;
 
-use super::{FairRig, Rig, Seen, sql};
+use super::{Rig, Seen, sql};
+use crate::fair::FairRig;
 use crate::world::{LONG, lock};
 
 /// The store in the etcd of the tests, under a namespace of its own, and the resource in SQLite.
