@@ -21,7 +21,8 @@
 //! # What it does not promise
 //! - That only one process *runs*. Effects outside the fenced resource (a mail, a call) can happen twice.
 //! - Anything about writers that do not check, or about late writes before the new holder has sealed: seal first.
-//! - Fairness over processes: SQL and Redis give a free lock to whoever asks first. The waiters of one process take turns.
+//! - Fairness over processes, unless the store is a [`FairStore`]: SQL and Redis give a free lock to whoever asks first. The waiters
+//!   of one process take turns.
 //! - On SQLite, that a stopped writer does not block the file.
 //!
 //! # Example
@@ -64,7 +65,7 @@
 //! | `lock_name`, `token` | [`LockName`]; [`FencingToken`], [`OwnerNonce`] |
 //! | `hold`, `clock`, `state` | how long ([`Hold`]), by which clock ([`Clock`]), and what may be believed ([`LeaseStatus`]) |
 //! | `store`, `capabilities` | what a lock store must do ([`LeaseStore`], [`FencedStore`]) and says of itself ([`Capabilities`]) |
-//! | `sql_store`, `sql`; `redis` | the stores in SQL ([`SqlLeaseStore`]) and in Redis (`RedisLeaseStore`, feature `redis`) |
+//! | `sql_store`, `sql`; `redis`, `etcd`, `zookeeper` | the stores in SQL ([`SqlLeaseStore`]), Redis (`RedisLeaseStore`), etcd (`EtcdLeaseStore`) and ZooKeeper (`ZooKeeperLeaseStore`), the latter with the feature of their module |
 //! | `queue`, `wake` | the waiters of one process, and how they hear of other processes ([`Waiter`]) |
 //! | `leases`, `acquire`, `renewal`, `release` | a lease's life: [`Leases`], [`Acquire`], [`Released`] |
 //! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
@@ -81,6 +82,8 @@ mod acquire;
 mod capabilities;
 mod clock;
 mod error;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod event;
 mod fence;
 mod held;
@@ -105,11 +108,15 @@ mod store;
 mod token;
 mod wake;
 mod work_error;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 pub use crate::acquire::Acquire;
 pub use crate::capabilities::{Capabilities, FloorRule, LeaseEnding, Order, WakeUp};
 pub use crate::clock::{BootClock, BootTime, Clock};
 pub use crate::error::Error;
+#[cfg(feature = "etcd")]
+pub use crate::etcd::{EtcdLeaseStore, EtcdWaiter};
 pub use crate::fence::{Blocker, Fence, Protected, Refusal, Sealed};
 pub use crate::hold::Hold;
 pub use crate::kind::{Correctness, Efficiency, Kind};
@@ -132,3 +139,5 @@ pub use crate::store::{
 };
 pub use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 pub use crate::work_error::WorkError;
+#[cfg(feature = "zookeeper")]
+pub use crate::zookeeper::{ZooKeeperLeaseStore, ZooKeeperWaiter};

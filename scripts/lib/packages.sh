@@ -40,6 +40,8 @@ missing_for_build() {
   command -v make >/dev/null || echo make
   command -v g++ >/dev/null || command -v clang++ >/dev/null || command -v c++ >/dev/null || echo g++
   command -v protoc >/dev/null || echo protobuf-compiler
+  # The protocol's own definitions, which the compiler does without and etcd's do not.
+  [[ -f /usr/include/google/protobuf/descriptor.proto ]] || echo libprotobuf-dev
   command -v pkg-config >/dev/null || echo pkg-config
   [[ -f /usr/include/zlib.h ]] || echo zlib1g-dev
   [[ -f /etc/ssl/certs/ca-certificates.crt ]] || echo ca-certificates

@@ -38,6 +38,10 @@ mod until;
 
 /// Where the five Redis for tests listen, joined by commas; `scripts/services env` prints it. The first may have a replica.
 pub const REDIS_URLS: &str = "LEASTLOCK_REDIS_URLS";
+/// Where the etcd for tests listens; `scripts/services env` prints it.
+pub const ETCD_ENDPOINTS: &str = "LEASTLOCK_ETCD_ENDPOINTS";
+/// Where the ZooKeeper for tests listens; `scripts/services env` prints it.
+pub const ZOOKEEPER_CONNECT: &str = "LEASTLOCK_ZOOKEEPER_CONNECT";
 
 pub use crate::cancel::{Drops, dropped_after};
 pub use crate::database::{TestDatabase, TestEngine};

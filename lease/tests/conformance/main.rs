@@ -2,6 +2,10 @@
 #![cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 
 mod clock;
+#[cfg(all(feature = "etcd", feature = "sqlite"))]
+mod etcd_server;
+#[cfg(all(any(feature = "etcd", feature = "zookeeper"), feature = "sqlite"))]
+mod fair;
 mod fencing;
 mod holding;
 #[cfg(feature = "sqlite")]
@@ -15,3 +19,5 @@ mod stopped_holder;
 mod waking;
 mod wire;
 mod world;
+#[cfg(all(feature = "zookeeper", feature = "sqlite"))]
+mod zookeeper_session;

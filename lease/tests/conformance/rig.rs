@@ -1,17 +1,26 @@
 //! One lock store under test, and what is needed to do to it what a test cannot wait for.
 
+#[cfg(all(feature = "etcd", feature = "sqlite"))]
+mod etcd;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod redis;
 mod sql;
+#[cfg(all(feature = "zookeeper", feature = "sqlite"))]
+mod zookeeper;
 
 use leastlock_lease::{FencedStore, LeaseSql, OwnerNonce};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
+#[cfg(all(feature = "etcd", feature = "sqlite"))]
+pub(crate) use etcd::Etcd;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 pub(crate) use redis::Redis;
 pub(crate) use sql::Sql;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 pub(crate) use sql::protected;
+
+#[cfg(all(feature = "zookeeper", feature = "sqlite"))]
+pub(crate) use zookeeper::ZooKeeper;
 
 /// A backend with a store of the test's own, and a database with a protected resource.
 ///
@@ -60,26 +69,41 @@ pub(crate) struct Seen {
     pub(crate) released: bool,
 }
 
-/// Mounts the scenarios of a suite on every rig: `mount!(suite: l1_…, l2_…; postgres: l3_…)`. The module's name is the engine of the
-/// case matrix.
+/// Mounts the scenarios of a suite on every rig: `mount!(suite: l1_…, l2_…; unordered: l20_…; postgres: l3_…)`. The module's name is
+/// the engine of the case matrix. `unordered` are the stores without a queue: the waiters of a process stand in one of its own,
+/// and the tokens are counted for each lock, so that a copy of the store brings them back.
 macro_rules! mount {
-    ($suite:ident : $($case:ident),+ $(,)? $(; postgres : $($only:ident),+ $(,)?)?) => {
+    (
+        $suite:ident : $($case:ident),+ $(,)?
+        $(; unordered : $($unordered:ident),+ $(,)?)?
+        $(; postgres : $($only:ident),+ $(,)?)?
+    ) => {
         #[cfg(feature = "sqlite")]
         mod sqlite {
-            crate::rig::mount!(@ $suite, crate::rig::Sql<sqlx::Sqlite>, $($case),+);
+            crate::rig::mount!(@ $suite, crate::rig::Sql<sqlx::Sqlite>, $($case),+ $(, $($unordered),+)?);
         }
         #[cfg(feature = "postgres")]
         mod postgres {
-            crate::rig::mount!(@ $suite, crate::rig::Sql<sqlx::Postgres>, $($case),+ $(, $($only),+)?);
+            crate::rig::mount!(
+                @ $suite, crate::rig::Sql<sqlx::Postgres>, $($case),+ $(, $($unordered),+)? $(, $($only),+)?
+            );
         }
         #[cfg(feature = "mysql")]
         mod mysql {
-            crate::rig::mount!(@ $suite, crate::rig::Sql<sqlx::MySql>, $($case),+);
+            crate::rig::mount!(@ $suite, crate::rig::Sql<sqlx::MySql>, $($case),+ $(, $($unordered),+)?);
         }
-        // Its resource is in SQLite.
+        // The resource of the others is in SQLite.
         #[cfg(all(feature = "redis", feature = "sqlite"))]
         mod redis {
-            crate::rig::mount!(@ $suite, crate::rig::Redis, $($case),+);
+            crate::rig::mount!(@ $suite, crate::rig::Redis, $($case),+ $(, $($unordered),+)?);
+        }
+        #[cfg(all(feature = "etcd", feature = "sqlite"))]
+        mod etcd {
+            crate::rig::mount!(@ $suite, crate::rig::Etcd, $($case),+);
+        }
+        #[cfg(all(feature = "zookeeper", feature = "sqlite"))]
+        mod zookeeper {
+            crate::rig::mount!(@ $suite, crate::rig::ZooKeeper, $($case),+);
         }
     };
     (@ $suite:ident, $rig:ty, $($case:ident),+) => {

@@ -32,6 +32,8 @@ pub(crate) struct Control {
     pub(crate) acquire_gate: Semaphore,
     pub(crate) renewal_gate: Semaphore,
     log: Mutex<Vec<&'static str>>,
+    /// The tokens that the store has issued, whether anybody heard of them or not.
+    issued: Mutex<Vec<i64>>,
 }
 
 const OPEN: usize = 1 << 20;
@@ -39,6 +41,10 @@ const OPEN: usize = 1 << 20;
 impl Control {
     pub(crate) fn log(&self) -> Vec<&'static str> {
         self.log.lock().unwrap().clone()
+    }
+
+    pub(crate) fn issued(&self) -> Vec<i64> {
+        self.issued.lock().unwrap().clone()
     }
 
     pub(crate) fn count(&self, event: &str) -> usize {
@@ -68,6 +74,11 @@ impl Control {
 }
 
 impl<S> Wire<S> {
+    /// Whoever has this keeps the store, as a process that goes on does: what lives with a session does not end with its caller.
+    pub(crate) fn keep(&self) -> Arc<S> {
+        Arc::clone(&self.store)
+    }
+
     pub(crate) fn new(store: S) -> (Self, Arc<Control>) {
         let control = Arc::new(Control {
             lost_replies: AtomicU32::new(0),
@@ -76,6 +87,7 @@ impl<S> Wire<S> {
             acquire_gate: Semaphore::new(OPEN),
             renewal_gate: Semaphore::new(OPEN),
             log: Mutex::default(),
+            issued: Mutex::default(),
         });
         (Self { store: Arc::new(store), control: Arc::clone(&control) }, control)
     }
@@ -98,6 +110,9 @@ impl<S: FencedStore> LeaseStore for Wire<S> {
             (claim.floor, claim.job) = (floor, job.as_deref());
             let _pass = control.acquire_gate.acquire().await.unwrap();
             let grant = store.acquire(claim).await;
+            if let Ok(Grant::Granted { token, .. }) = &grant {
+                control.issued.lock().unwrap().push(token.value());
+            }
             control.note("acquire done");
             grant
         });

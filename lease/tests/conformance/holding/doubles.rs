@@ -22,9 +22,16 @@ pub(crate) enum Mistake {
     KeepsTheToken,
 }
 
-pub(crate) struct Mistaken<R> {
-    pub(crate) rig: R,
-    pub(crate) mistake: Mistake,
+pub(crate) struct Mistaken<R: Rig> {
+    rig: R,
+    store: R::Store,
+    mistake: Mistake,
+}
+
+impl<R: Rig> Mistaken<R> {
+    pub(crate) fn new(rig: &R, mistake: Mistake) -> Self {
+        Self { rig: rig.clone(), store: rig.store(), mistake }
+    }
 }
 
 impl<R: Rig> LeaseStore for Mistaken<R> {
@@ -38,7 +45,7 @@ impl<R: Rig> LeaseStore for Mistaken<R> {
             claim.nonce = OwnerNonce::random().unwrap();
         }
         let before = self.rig.look().await.token;
-        let grant = self.rig.store().acquire(claim).await?;
+        let grant = self.store.acquire(claim).await?;
         Ok(match (grant, before) {
             (Grant::Granted { ttl, .. }, Some(before)) if self.mistake == Mistake::KeepsTheToken => {
                 Grant::Granted { token: FencingToken::new(before).unwrap(), ttl }
@@ -53,7 +60,7 @@ impl<R: Rig> LeaseStore for Mistaken<R> {
 
     async fn renew(&self, claim: Claim<'_>, token: FencingToken) -> Result<Renewal, StoreError> {
         if self.mistake != Mistake::RenewsByForce {
-            return self.rig.store().renew(claim, token).await;
+            return self.store.renew(claim, token).await;
         }
         self.rig.hold_by_force(claim.nonce).await;
         Ok(Renewal::Renewed { ttl: claim.ttl })
@@ -61,7 +68,7 @@ impl<R: Rig> LeaseStore for Mistaken<R> {
 
     async fn release(&self, claim: Claim<'_>) -> Result<Release, StoreError> {
         if self.mistake != Mistake::ReleasesAnyone {
-            return self.rig.store().release(claim).await;
+            return self.store.release(claim).await;
         }
         self.rig.end_whosever_it_is().await;
         Ok(Release::Released)

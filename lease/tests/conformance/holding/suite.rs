@@ -1,5 +1,6 @@
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leastlock_lease::{
@@ -15,7 +16,7 @@ use crate::wire::{Control, Wire};
 use crate::world::{LIMIT, LONG, eventually, fixed, leases, lock};
 
 fn mistaken<R: Rig>(rig: &R, mistake: Mistake) -> Mistaken<R> {
-    Mistaken { rig: rig.clone(), mistake }
+    Mistaken::new(rig, mistake)
 }
 
 fn token(value: i64) -> FencingToken {
@@ -35,9 +36,9 @@ async fn late_release<R: Rig>(rig: &R, store: impl FencedStore) -> (Released, bo
     let leases = Leases::new(store);
     let late = leases.acquire(&lock(), fixed()).await.unwrap();
     rig.expire().await;
-    let _new = leases.acquire(&lock(), fixed()).await.unwrap();
+    let new = leases.acquire(&lock(), fixed()).await.unwrap();
     let told = late.release().await;
-    (told, rig.look().await == Seen { token: Some(2), held: true, released: false })
+    (told, rig.look().await == Seen { token: Some(new.token().value()), held: true, released: false })
 }
 
 pub(crate) async fn l4_unanswered_renewals_give_no_permit_and_end_in_loss<R: Rig>(rig: R) {
@@ -106,34 +107,39 @@ async fn refuses_late_renewal<R: Rig>(rig: &R, store: impl FencedStore, stolen: 
     rig.forget().await;
     let (name, late, thief) = (lock(), OwnerNonce::random().unwrap(), OwnerNonce::random().unwrap());
     let claim = Claim::new(&name, late, LONG);
-    assert_eq!(store.acquire(claim).await.unwrap(), Grant::Granted { token: token(1), ttl: LONG });
+    let Grant::Granted { token, ttl: LONG } = store.acquire(claim).await.unwrap() else { panic!("the lock is free") };
     rig.expire().await;
+    let mut stolen_token = token;
     if stolen {
         let theft = store.acquire(Claim::new(&name, thief, LONG)).await.unwrap();
-        assert_eq!(theft, Grant::Granted { token: token(2), ttl: LONG });
+        let Grant::Granted { token, ttl: LONG } = theft else { panic!("{theft:?}") };
+        stolen_token = token;
     }
-    let answer = store.renew(claim, token(1)).await.unwrap();
-    let thief_stands = store.renew(Claim::new(&name, thief, LONG), token(2)).await.unwrap();
+    let answer = store.renew(claim, token).await.unwrap();
+    let thief_stands = store.renew(Claim::new(&name, thief, LONG), stolen_token).await.unwrap();
     let untouched = rig.look().await.held == stolen;
     let thief_untouched = matches!(thief_stands, Renewal::Renewed { .. }) == stolen;
     answer == Renewal::NotOwner && untouched && thief_untouched
 }
 
 pub(crate) async fn l7_repeated_acquire_finds_itself_owner_with_the_same_token<R: Rig>(rig: R) {
-    assert_eq!(acquire_with_lost_replies(rig.store()).await, Some(1));
-    assert_eq!(rig.look().await.token, Some(1));
+    let issued = acquire_with_lost_replies(rig.store()).await.expect("it finds itself");
+    assert_eq!(issued, [issued[0]; 3], "one token, however often it is asked for");
+    assert_eq!(rig.look().await.token, Some(issued[0]));
     rig.forget().await;
     let double = mistaken(&rig, Mistake::ForgetsItsNonce);
     assert_eq!(acquire_with_lost_replies(double).await, None, "the double waits for itself");
 }
 
-async fn acquire_with_lost_replies(store: impl FencedStore) -> Option<i64> {
+/// The tokens that the store issued.
+async fn acquire_with_lost_replies(store: impl FencedStore) -> Option<Vec<i64>> {
     let (wire, control) = Wire::new(store);
     control.lost_replies.store(2, Ordering::SeqCst);
     let policy = Acquire::waiting(Duration::from_secs(2));
     let lease = Leases::new(wire).acquire_with(&lock(), fixed(), policy).await.ok()?;
     assert_eq!(control.count("acquire sent"), 3);
-    Some(lease.token().value())
+    assert_eq!(control.issued().last(), Some(&lease.token().value()));
+    Some(control.issued())
 }
 
 pub(crate) async fn l7_hanging_acquire_is_repeated_as_well<R: Rig>(rig: R) {
@@ -142,7 +148,7 @@ pub(crate) async fn l7_hanging_acquire_is_repeated_as_well<R: Rig>(rig: R) {
     control.lost_replies_hang.store(true, Ordering::SeqCst);
     let ttl = Duration::from_secs(6);
     let lease = Leases::new(wire).acquire(&lock(), Hold::fixed(ttl)).await.unwrap();
-    assert_eq!((lease.token(), control.count("acquire sent")), (token(1), 2));
+    assert_eq!(control.issued(), [lease.token().value(); 2]);
     // The first attempt was given up after a third of the TTL, so what it got has less than two thirds left.
     let rival = leases(&rig).acquire_with(&lock(), fixed(), Acquire::fail_fast()).await;
     let Err(Error::Held { holder, .. }) = rival else { panic!("{rival:?}") };
@@ -186,6 +192,7 @@ pub(crate) async fn l10_cancelled_acquire_leaves_nothing_behind<R: Rig>(rig: R) 
 async fn left_behind<R: Rig>(rig: &R, acquire: impl AsyncFnOnce(Wire<R::Store>)) -> bool {
     rig.forget().await;
     let (wire, control) = Wire::new(rig.store());
+    let _goes_on = wire.keep();
     Control::close(&control.acquire_gate);
     tokio::select! {
         () = acquire(wire) => panic!("an attempt that has not arrived was answered"),
@@ -239,7 +246,7 @@ pub(crate) async fn held_lock_tells_who_holds_it<R: Rig>(rig: R) {
         let Err(error @ Error::Held { .. }) = refused else { panic!("{refused:?}") };
         assert!(error.is_retryable());
         let Error::Held { name, holder } = error else { unreachable!() };
-        assert_eq!((name, holder.owner, holder.token), (lock(), owner, Some(token(1))));
+        assert_eq!((name, holder.owner, holder.token), (lock(), owner, Some(lease.token())));
         assert_eq!(holder.job.as_deref(), Some("settlement-16"));
         assert!(holder.remaining > Duration::ZERO && holder.remaining <= LONG, "{holder}");
         assert!(holder.age < LONG, "{holder}");
@@ -249,12 +256,13 @@ pub(crate) async fn held_lock_tells_who_holds_it<R: Rig>(rig: R) {
 pub(crate) async fn waiter_gets_the_lock_when_it_is_released<R: Rig>(rig: R) {
     let leases = leases(&rig);
     let first = leases.acquire(&lock(), fixed()).await.unwrap();
+    let token = first.token();
     let waiter = tokio::spawn({
         let leases = leases.clone();
         async move { leases.acquire(&lock(), fixed()).await }
     });
     assert_eq!(first.release().await, Released::Released);
-    assert_eq!(waiter.await.unwrap().unwrap().token(), token(2));
+    assert!(waiter.await.unwrap().unwrap().token() > token);
 }
 
 pub(crate) async fn spent_nonce_is_not_granted_again<R: Rig>(rig: R) {
@@ -275,13 +283,17 @@ pub(crate) async fn token_rises_with_each_owner_and_above_the_floor<R: Rig>(rig:
 }
 
 async fn tokens_rise(store: impl FencedStore, rule: FloorRule) -> bool {
+    // Far above whatever a store counts that many share.
+    const FAR: i64 = 1 << 50;
     let (leases, mut last) = (Leases::new(store), 0);
-    for floor in [None, None, Some(1), Some(40), None] {
+    for floor in [None, None, Some(1), Some(40), Some(FAR), None] {
         let policy = Acquire::default().floor(floor.map(token));
-        let lease = match leases.acquire_with(&lock(), fixed(), policy).await {
-            Err(Error::TokenBelowFloor { .. }) if rule == FloorRule::Refused && floor > Some(last) => continue,
-            acquired => acquired.unwrap(),
-        };
+        let lease = leases.acquire_with(&lock(), fixed(), policy).await;
+        if floor == Some(FAR) && rule == FloorRule::Refused {
+            assert!(matches!(lease, Err(Error::TokenBelowFloor { floor, .. }) if floor == token(FAR)), "{lease:?}");
+            continue;
+        }
+        let lease = lease.unwrap();
         let next = lease.token().value();
         assert_eq!(lease.release().await, Released::Released);
         if next <= last.max(floor.unwrap_or(0)) {
@@ -303,16 +315,18 @@ pub(crate) async fn renewed_lease_outlives_its_ttl<R: Rig>(rig: R) {
 }
 
 pub(crate) async fn rivals_hold_the_lock_one_at_a_time<R: Rig>(rig: R) {
-    const RIVALS: i64 = 8;
-    const TURNS: i64 = 4;
+    const RIVALS: usize = 8;
+    const TURNS: usize = 4;
     let (leases, inside) = (leases(&rig), Arc::new(AtomicUsize::new(0)));
+    let tokens = Arc::new(Mutex::new(BTreeSet::new()));
     let rivals: Vec<_> = (0..RIVALS)
         .map(|_| {
-            let (leases, inside) = (leases.clone(), Arc::clone(&inside));
+            let (leases, inside, tokens) = (leases.clone(), Arc::clone(&inside), Arc::clone(&tokens));
             tokio::spawn(async move {
                 for _ in 0..TURNS {
                     let lease = leases.acquire_with(&lock(), fixed(), Acquire::waiting(LONG)).await.unwrap();
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "nobody else is inside");
+                    tokens.lock().unwrap().insert(lease.token().value());
                     tokio::task::yield_now().await;
                     inside.fetch_sub(1, Ordering::SeqCst);
                     assert_eq!(lease.release().await, Released::Released);
@@ -323,5 +337,7 @@ pub(crate) async fn rivals_hold_the_lock_one_at_a_time<R: Rig>(rig: R) {
     for rival in rivals {
         rival.await.unwrap();
     }
-    assert_eq!(rig.look().await.token, Some(RIVALS * TURNS));
+    let tokens = std::mem::take(&mut *tokens.lock().unwrap());
+    assert_eq!(tokens.len(), RIVALS * TURNS, "each owner had a token of its own");
+    assert_eq!(rig.look().await.token, tokens.last().copied());
 }

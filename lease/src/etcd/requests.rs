@@ -1,0 +1,230 @@
+//! The keys of a lock, and what is asked of the server.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use etcd_client::{
+    Client, Compare, CompareOp, Error, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget, Txn, TxnOp,
+    TxnOpResponse, TxnResponse,
+};
+
+use super::claims::{EtcdLease, Place};
+use super::connection::is_not_found;
+use crate::lock_name::LockName;
+use crate::store::{Claim, Holder};
+use crate::token::{FencingToken, OwnerHash, OwnerNonce};
+
+/// The keys of one claim. No part of a lock's name has a `/`.
+pub(super) struct Keys {
+    /// Every claim on the lock has a key with this prefix; the oldest is the owner's.
+    queue: String,
+    /// The claim's own.
+    pub(super) own: String,
+    /// Who has released last. It lives as long as the lease of its writer does.
+    released: String,
+}
+
+impl Keys {
+    pub(super) fn new(namespace: &str, name: &LockName, nonce: OwnerNonce) -> Self {
+        let queue = format!("{namespace}/{name}/queue/");
+        let own = format!("{queue}{}", hex(nonce));
+        Self { queue, own, released: format!("{namespace}/{name}/released") }
+    }
+
+    /// The own key, the oldest and the last release, all at one revision.
+    fn gets(&self) -> Vec<TxnOp> {
+        let oldest = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1);
+        vec![TxnOp::get(&*self.own, None), TxnOp::get(&*self.queue, Some(oldest)), TxnOp::get(&*self.released, None)]
+    }
+}
+
+/// What stands at the server, at one revision.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) own: Option<KeyValue>,
+    pub(super) oldest: Option<KeyValue>,
+    released: Option<KeyValue>,
+}
+
+impl Seen {
+    fn read(response: &TxnResponse) -> Self {
+        let mut gets = response.op_responses().into_iter().filter_map(|answer| match answer {
+            TxnOpResponse::Get(mut get) => Some(get.take_kvs().into_iter().next()),
+            _ => None,
+        });
+        let mut next = || gets.next().flatten();
+        Self { own: next(), oldest: next(), released: next() }
+    }
+
+    /// Whether the own key is the oldest.
+    pub(super) fn is_owner(&self) -> bool {
+        self.own.is_some() && self.own.as_ref().map(KeyValue::key) == self.oldest.as_ref().map(KeyValue::key)
+    }
+
+    /// Whether this nonce has released last.
+    pub(super) fn is_spent(&self, nonce: OwnerNonce) -> bool {
+        let released = self.released.as_ref().and_then(|released| Record::read(released.value()));
+        released.is_some_and(|released| released.text == hex(nonce))
+    }
+
+    /// The oldest claim, as others are shown it; its lease has this left.
+    pub(super) fn holder(&self, remaining: Duration) -> Holder {
+        let Some(oldest) = &self.oldest else {
+            return Holder::new(OwnerHash::of(&[]), Duration::ZERO, Duration::ZERO);
+        };
+        let suffix = oldest.key().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let nonce = std::str::from_utf8(suffix).ok().and_then(|hex| u128::from_str_radix(hex, 16).ok());
+        let owner = nonce.map_or(OwnerHash::of(suffix), |nonce| OwnerHash::of(&nonce.to_be_bytes()));
+        let claimed = Record::read(oldest.value()).unwrap_or_default();
+        // Who has waited has held the lock since it was released, which is no event that is written down.
+        let released = self.released.as_ref().and_then(|released| Record::read(released.value())).unwrap_or_default();
+        let age = unix_ms().saturating_sub(claimed.at_ms.max(released.at_ms));
+        let mut holder = Holder::new(owner, Duration::from_millis(age), remaining);
+        holder.token = FencingToken::new(oldest.create_revision());
+        holder.job = Some(claimed.text).filter(|job| !job.is_empty()).map(Into::into);
+        holder
+    }
+}
+
+/// What is written beside a key: when, by the clock of its writer, and a word. Only shown.
+#[derive(Debug, Default)]
+struct Record<'a> {
+    at_ms: u64,
+    text: &'a str,
+}
+
+impl<'a> Record<'a> {
+    fn write(text: &str) -> String {
+        format!("{} {text}", unix_ms())
+    }
+
+    fn read(value: &'a [u8]) -> Option<Self> {
+        let (at_ms, text) = std::str::from_utf8(value).ok()?.split_once(' ')?;
+        Some(Self { at_ms: at_ms.parse().ok()?, text })
+    }
+}
+
+/// Puts the own key unless it is there, with this lease; `None` if there is no such lease any more.
+pub(super) async fn enter(
+    client: &Client,
+    keys: &Keys,
+    claim: &Claim<'_>,
+    lease: EtcdLease,
+) -> Result<Option<Seen>, Error> {
+    let put = PutOptions::new().with_lease(lease.id);
+    let put = TxnOp::put(&*keys.own, Record::write(claim.job.unwrap_or_default()), Some(put));
+    let absent = Compare::version(&*keys.own, CompareOp::Equal, 0);
+    let (mut entering, gets) = (vec![put], keys.gets());
+    entering.extend(gets.clone());
+    let enter = Txn::new().when([absent]).and_then(entering).or_else(gets);
+    match client.kv_client().txn(enter).await {
+        Ok(response) => Ok(Some(Seen::read(&response))),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads only, and so costs the cluster no write.
+pub(super) async fn look(client: &Client, keys: &Keys) -> Result<Seen, Error> {
+    client.kv_client().txn(Txn::new().and_then(keys.gets())).await.map(|response| Seen::read(&response))
+}
+
+/// How a claim has left the queue.
+#[derive(Debug)]
+pub(super) enum Left {
+    /// It was the oldest, and the release is noted.
+    AsOwner,
+    AsWaiter,
+    /// It was not there any more.
+    NotThere(Box<Seen>),
+}
+
+/// Deletes the own key of this token; if it is the oldest, notes the release in the same step.
+pub(super) async fn leave(
+    client: &Client,
+    keys: &Keys,
+    nonce: OwnerNonce,
+    lease: i64,
+    token: i64,
+) -> Result<Left, Error> {
+    let mine = Compare::create_revision(&*keys.own, CompareOp::Equal, token);
+    // Holds for every key of the queue.
+    let oldest = Compare::create_revision(&*keys.queue, CompareOp::Greater, token - 1).with_prefix();
+    let delete = TxnOp::delete(&*keys.own, None);
+    let note = PutOptions::new().with_lease(lease);
+    let note = TxnOp::put(&*keys.released, Record::write(&hex(nonce)), Some(note));
+    let mut otherwise = vec![TxnOp::txn(Txn::new().when([mine.clone()]).and_then([delete.clone()]))];
+    otherwise.extend(keys.gets());
+    let both = Txn::new().when([mine, oldest]).and_then([delete, note]).or_else(otherwise);
+    match client.kv_client().txn(both).await {
+        Ok(response) if response.succeeded() => Ok(Left::AsOwner),
+        Ok(response) => {
+            let waited =
+                matches!(response.op_responses().first(), Some(TxnOpResponse::Txn(inner)) if inner.succeeded());
+            Ok(if waited { Left::AsWaiter } else { Left::NotThere(Box::new(Seen::read(&response))) })
+        }
+        // The lease has run out, and its key with it.
+        Err(error) if is_not_found(&error) => look(client, keys).await.map(|seen| Left::NotThere(Box::new(seen))),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) async fn remove(client: &Client, keys: &Keys) -> Result<(), Error> {
+    client.kv_client().delete(&*keys.own, None).await.map(drop)
+}
+
+/// The key before the own one, which has this token.
+pub(super) async fn predecessor(client: &Client, keys: &Keys, token: i64) -> Result<Place, Error> {
+    let youngest = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Descend).with_limit(1);
+    let before = youngest.with_max_create_revision(token - 1).with_keys_only();
+    let mut response = client.kv_client().get(&*keys.queue, Some(before)).await?;
+    let revision = response.header().map_or(0, etcd_client::ResponseHeader::revision);
+    let before = response.take_kvs().into_iter().next();
+    Ok(Place { predecessor: before.map(|before| before.into_key_value().0), revision })
+}
+
+pub(super) async fn grant(client: &Client, asked: i64) -> Result<EtcdLease, Error> {
+    let confirmed = Instant::now();
+    let granted = client.lease_client().grant(asked, None).await?;
+    Ok(EtcdLease { id: granted.id(), asked, ttl: seconds(granted.ttl()), confirmed })
+}
+
+/// Extends the lease; `None` if there is no such lease any more. It asks on a stream of its own, so that none can come to
+/// stall unnoticed between two times.
+pub(super) async fn keep_alive(client: &Client, lease: EtcdLease) -> Result<Option<EtcdLease>, Error> {
+    let confirmed = Instant::now();
+    match client.lease_client().keep_alive(lease.id).await {
+        // Answered already: it waits for the first answer.
+        Ok(_stream) => Ok(Some(EtcdLease { confirmed, ..lease })),
+        // What an answer with a TTL of zero is made to; the way that it goes first cannot fail.
+        Err(Error::LeaseKeepAliveError(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// How long the lease of a key lasts, unless it is renewed. The server tells whole seconds, rounded down.
+pub(super) async fn remaining(client: &Client, key: Option<&KeyValue>) -> Result<Duration, Error> {
+    let lease = key.map_or(0, KeyValue::lease);
+    let told = client.lease_client().time_to_live(lease, None).await?;
+    // One that has just run out tells −1, and its key's end is an event.
+    Ok(seconds(told.ttl().saturating_add(1).clamp(1, told.granted_ttl().max(1))))
+}
+
+pub(super) async fn revoke(client: &Client, lease: EtcdLease) -> Result<(), Error> {
+    match client.lease_client().revoke(lease.id).await {
+        Err(error) if !is_not_found(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn seconds(whole: i64) -> Duration {
+    Duration::from_secs(u64::try_from(whole).unwrap_or(0))
+}
+
+fn hex(nonce: OwnerNonce) -> String {
+    format!("{:032x}", u128::from_be_bytes(*nonce.as_bytes()))
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

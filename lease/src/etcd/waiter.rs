@@ -1,0 +1,100 @@
+//! Watching the claim before the own one.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_client::{EventType, WatchFilterType, WatchOptions, WatchResponse, WatchStream};
+use tokio::time::{sleep, timeout};
+
+use super::claims::{Claims, Place};
+use super::connection::Connections;
+use crate::store::{Pause, StoreError, Waiter};
+use crate::token::OwnerNonce;
+
+/// A waiter on etcd: it watches the key of the claim before its own, which is deleted by a release and by the end of a lease
+/// alike.
+pub struct EtcdWaiter {
+    connections: Arc<Connections>,
+    claims: Arc<Claims>,
+    nonce: OwnerNonce,
+    /// How long it waits for at most, so that each attempt extends the lease of its own place in time.
+    longest: Duration,
+    watched: Option<Watched>,
+}
+
+struct Watched {
+    key: Vec<u8>,
+    stream: WatchStream,
+    /// The connection that it came by. Once that is given up, nothing is to be heard there.
+    connection: usize,
+}
+
+impl EtcdWaiter {
+    pub(super) fn new(connections: Arc<Connections>, claims: Arc<Claims>, nonce: OwnerNonce, ttl: Duration) -> Self {
+        Self { connections, claims, nonce, longest: ttl / 3, watched: None }
+    }
+
+    /// Waits until this key, which stood there at a revision, is gone; `false` if that cannot be heard.
+    async fn hears(&mut self, key: Vec<u8>, revision: i64) -> bool {
+        let connection = self.connections.number();
+        let watched = self.watched.take().filter(|old| old.key == key && old.connection == connection);
+        let watched = match watched {
+            Some(watched) => watched,
+            None => match self.watch(key, revision).await {
+                Ok(watched) => watched,
+                Err(_) => return false,
+            },
+        };
+        // In its place, so that a wait which is cut short leaves it to the next one. After an event it is watched anew: if
+        // the next attempt is not answered, the same is to be heard again.
+        let stream = &mut self.watched.insert(watched).stream;
+        let heard = loop {
+            match stream.message().await {
+                Ok(Some(message)) if message.canceled() => break false,
+                Ok(Some(message)) if is_deletion(&message) => break true,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => break false,
+            }
+        };
+        self.watched = None;
+        heard
+    }
+
+    /// From the revision on: what came since is told at once.
+    async fn watch(&self, key: Vec<u8>, revision: i64) -> Result<Watched, StoreError> {
+        let link = self.connections.get().await?;
+        let connection = link.number();
+        let from = WatchOptions::new().with_start_revision(revision + 1);
+        let from = from.with_filters([WatchFilterType::NoPut]);
+        let stream = link.client.watch_client().watch(key.clone(), Some(from)).await;
+        Ok(Watched { key, stream: link.judge(stream)?, connection })
+    }
+}
+
+fn is_deletion(message: &WatchResponse) -> bool {
+    message.events().iter().any(|event| event.event_type() == EventType::Delete)
+}
+
+impl Waiter for EtcdWaiter {
+    async fn wait(&mut self, pause: Pause) {
+        let heard = match self.claims.place(self.nonce) {
+            Some(Place { predecessor: Some(key), revision }) => {
+                let heard = timeout(pause.relying.min(self.longest), self.hears(key, revision)).await;
+                heard.unwrap_or(true)
+            }
+            // Its turn has come since.
+            Some(Place { predecessor: None, .. }) => true,
+            None => false,
+        };
+        if !heard {
+            sleep(pause.poll.min(self.longest)).await;
+        }
+    }
+}
+
+impl fmt::Debug for EtcdWaiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdWaiter").field("owner", &self.nonce).finish_non_exhaustive()
+    }
+}

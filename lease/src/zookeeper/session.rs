@@ -1,0 +1,98 @@
+//! The session of a process, and the next one when it is over.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::Handle;
+use zookeeper_client::{Client, Connector, Error};
+
+use crate::store::StoreError;
+
+/// The session in use. Its client connects again by itself, for as long as the session lasts.
+pub(super) struct Sessions {
+    cluster: Box<str>,
+    connector: Connector,
+    current: Mutex<Option<Session>>,
+    /// Those who find none wait for the one who connects.
+    connecting: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+pub(super) struct Session {
+    pub(super) client: Client,
+    /// Where its tasks run, and so what is left to do for it.
+    pub(super) runtime: Handle,
+}
+
+impl Session {
+    pub(super) fn id(&self) -> i64 {
+        self.client.session_id().0
+    }
+}
+
+impl Sessions {
+    pub(super) fn new(cluster: Box<str>, connector: Connector) -> Self {
+        Self { cluster, connector, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }
+    }
+
+    pub(super) fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    pub(super) async fn get(&self) -> Result<Session, StoreError> {
+        if let Some(session) = self.found() {
+            return Ok(session);
+        }
+        let _alone = self.connecting.lock().await;
+        if let Some(session) = self.found() {
+            return Ok(session);
+        }
+        let client = self.connector.clone().connect(&self.cluster).await.map_err(store_error)?;
+        let session = Session { client, runtime: Handle::current() };
+        *self.current() = Some(session.clone());
+        Ok(session)
+    }
+
+    fn found(&self) -> Option<Session> {
+        self.current().clone().filter(|session| !session.client.state().is_terminated())
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Session>> {
+        // Nothing panics while it is locked.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error(transparent)]
+    Client(#[from] Error),
+    /// What the server says of its nodes is not what this store can rely on.
+    #[error("{0}")]
+    Unreliable(&'static str),
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Client(error) => store_error(error),
+            failure @ Failure::Unreliable(_) => StoreError::permanent(failure),
+        }
+    }
+}
+
+/// What the server has judged by the request itself, it would judge again.
+pub(super) fn store_error(error: Error) -> StoreError {
+    match error {
+        Error::BadArguments(_)
+        | Error::NoAuth
+        | Error::AuthFailed
+        | Error::InvalidAcl
+        | Error::NoChildrenForEphemerals
+        | Error::QuotaExceeded
+        | Error::MarshallingError
+        | Error::UnmarshalError { .. }
+        | Error::Unimplemented => StoreError::permanent(error),
+        _ => StoreError::retryable(error),
+    }
+}

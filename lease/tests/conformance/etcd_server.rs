@@ -1,0 +1,125 @@
+//! L13 and L20 on etcd: a connection behind which nobody answers, and a cluster that was restored from a copy.
+
+mod doubles;
+mod server;
+
+use std::time::Duration;
+
+use leastlock_lease::{
+    Acquire, CorrectnessLease, Error, Fence, Hold, LeaseStatus, Leases, LossReason, Refusal, Released,
+};
+use leastlock_testkit::proxy::FaultProxy;
+use tokio::time::timeout;
+
+use crate::rig::{Etcd, Rig};
+use crate::world::{LIMIT, eventually, fixed, lock};
+use doubles::BelievesItsOwnSending;
+use server::Server;
+
+/// As short as the server has it.
+const TTL: Duration = Duration::from_secs(2);
+
+/// A proxy to the server of the rig.
+async fn proxy(rig: &Etcd) -> FaultProxy {
+    FaultProxy::start(rig.endpoints()[0].trim_start_matches("http://").parse().expect("an address")).await
+}
+
+fn through(proxy: &FaultProxy) -> String {
+    format!("http://{}", proxy.address())
+}
+
+mod etcd {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn l13_black_holed_keep_alives_are_noticed_by_the_leases_own_deadline() {
+        let rig = Etcd::create().await;
+        let proxy = proxy(&rig).await;
+        let leases = Leases::new(rig.store_by([through(&proxy)]));
+        let lease = leases.acquire(&lock(), Hold::renewed(TTL)).await.unwrap();
+        proxy.black_hole();
+        let unconfirmed = async || matches!(lease.status(), LeaseStatus::Unconfirmed { .. });
+        eventually("a renewal is not answered", unconfirmed).await;
+        timeout(LIMIT, lease.lost()).await.expect("its deadline passes");
+        assert_eq!(lease.status(), LeaseStatus::Lost { reason: LossReason::Expired });
+        eventually("the server ends it as well", async || !rig.look().await.held).await;
+
+        // Nothing of the old connection stands in the way.
+        proxy.heal();
+        let again = leases.acquire(&lock(), Hold::renewed(TTL)).await.expect("on a new one");
+        assert_eq!(again.release().await, Released::Released);
+
+        let double = BelievesItsOwnSending::new(&rig, &through(&proxy)).await;
+        let lease = Leases::new(double).acquire(&lock(), Hold::renewed(TTL)).await.unwrap();
+        proxy.black_hole();
+        eventually("the server has ended it", async || !rig.look().await.held).await;
+        assert!(
+            lease.permit().is_ok(),
+            "the double takes what it has sent for what was answered: {:?}",
+            lease.status()
+        );
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn l13_a_stalled_connection_is_given_up_for_the_next_endpoint_while_the_lease_stands() {
+        let rig = Etcd::create().await;
+        let proxy = proxy(&rig).await;
+        let store = rig.store_by([through(&proxy), rig.endpoints()[0].clone()]);
+        let lease = Leases::new(store).acquire(&lock(), Hold::renewed(2 * TTL)).await.unwrap();
+        proxy.black_hole();
+        let unconfirmed = async || matches!(lease.status(), LeaseStatus::Unconfirmed { .. });
+        eventually("a renewal is not answered", unconfirmed).await;
+        eventually("the next one is", async || matches!(lease.status(), LeaseStatus::Held { .. })).await;
+        assert_eq!(rig.look().await.token, Some(lease.token().value()));
+        assert_eq!(lease.release().await, Released::Released);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn l20_a_number_that_a_restored_cluster_issues_again_is_refused() {
+        let mut server = Server::start().await;
+        let rig = Etcd::at(&server.endpoint()).await;
+        let first = acquire(&rig, Acquire::default()).await.unwrap();
+        // A crash loses neither the counter nor the lease.
+        server.kill();
+        server.restart().await;
+        let rival = acquire(&rig, Acquire::fail_fast()).await;
+        assert!(
+            matches!(rival, Err(Error::Held { ref holder, .. }) if holder.token == Some(first.token())),
+            "{rival:?}"
+        );
+        assert_eq!(first.release().await, Released::Released);
+
+        server.kill();
+        let copy = server.copy();
+        server.restart().await;
+        let sealed = acquire(&rig, Acquire::default()).await.unwrap();
+        let fence = Fence::new("report:tenant-7").unwrap();
+        let pool = &rig.database().pool;
+        fence.seal(pool, &sealed.permit().unwrap()).await.unwrap();
+
+        server.kill();
+        server.restore(&copy);
+        server.restart().await;
+        let twin = acquire(&rig, Acquire::default()).await.unwrap();
+        assert_eq!(twin.token(), sealed.token(), "the restored cluster issues the number again");
+        let seal = fence.seal(pool, &twin.permit().unwrap()).await;
+        assert!(matches!(seal, Err(Error::Refused { refusal: Refusal::OtherOwner { .. }, .. })), "{seal:?}");
+        assert_eq!(twin.release().await, Released::Released);
+
+        // Had much been written before the copy was brought back, the numbers would stay below the sealed one for long.
+        server.kill();
+        server.restore(&copy);
+        server.restart().await;
+        let floor = fence.generation(pool).await.unwrap();
+        let refused = acquire(&rig, Acquire::default().floor(floor)).await;
+        assert!(matches!(refused, Err(Error::TokenBelowFloor { token, .. }) if Some(token) == floor), "{refused:?}");
+        assert!(!rig.look().await.held, "nothing is held");
+        rig.write_until(floor.unwrap().value()).await;
+        let above = acquire(&rig, Acquire::default().floor(floor)).await.expect("the counter was moved ahead");
+        fence.seal(pool, &above.permit().unwrap()).await.unwrap();
+    }
+}
+
+async fn acquire(rig: &Etcd, policy: Acquire) -> Result<CorrectnessLease, Error> {
+    Leases::new(rig.store()).acquire_with(&lock(), fixed(), policy).await
+}

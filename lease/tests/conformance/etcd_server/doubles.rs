@@ -1,0 +1,62 @@
+//! A holder on etcd that makes the classic mistake.
+
+use std::time::Duration;
+
+use etcd_client::{Client, LeaseKeepAliveStream, LeaseKeeper};
+use leastlock_lease::{
+    Capabilities, Claim, EtcdLeaseStore, EtcdWaiter, FencedStore, FencingToken, Grant, LeaseStore, Release, Renewal,
+    StoreError,
+};
+use tokio::sync::Mutex;
+
+use crate::rig::{Etcd, Rig};
+
+/// Renews on one stream, and takes that a request could be put on it for the answer.
+pub(super) struct BelievesItsOwnSending {
+    rig: Etcd,
+    store: EtcdLeaseStore,
+    client: Client,
+    stream: Mutex<Option<(LeaseKeeper, LeaseKeepAliveStream)>>,
+}
+
+impl BelievesItsOwnSending {
+    pub(super) async fn new(rig: &Etcd, endpoint: &str) -> Self {
+        let client = Client::connect([endpoint], None).await.unwrap();
+        Self { rig: rig.clone(), store: rig.store(), client, stream: Mutex::default() }
+    }
+}
+
+impl LeaseStore for BelievesItsOwnSending {
+    type Token = FencingToken;
+    type Waiter = EtcdWaiter;
+
+    const CAPABILITIES: Capabilities = EtcdLeaseStore::CAPABILITIES;
+
+    async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
+        let grant = self.store.acquire(claim).await?;
+        let lease = self.rig.owners_lease().await;
+        let stream = self.client.lease_client().keep_alive(lease).await.map_err(StoreError::retryable)?;
+        *self.stream.lock().await = Some(stream);
+        Ok(grant)
+    }
+
+    fn waiter(&self, claim: Claim<'_>) -> EtcdWaiter {
+        self.store.waiter(claim)
+    }
+
+    async fn renew(&self, claim: Claim<'_>, _token: FencingToken) -> Result<Renewal, StoreError> {
+        let mut stream = self.stream.lock().await;
+        let sent = stream.as_mut().expect("it was acquired").0.keep_alive().await;
+        sent.map(|()| Renewal::Renewed { ttl: claim.ttl }).map_err(StoreError::retryable)
+    }
+
+    async fn release(&self, claim: Claim<'_>) -> Result<Release, StoreError> {
+        self.store.release(claim).await
+    }
+
+    fn let_expire(&self, claim: Claim<'_>, remaining: Duration) {
+        self.store.let_expire(claim, remaining);
+    }
+}
+
+impl FencedStore for BelievesItsOwnSending {}

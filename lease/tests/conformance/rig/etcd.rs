@@ -1,0 +1,141 @@
+use std::sync::Arc;
+
+use etcd_client::{Client, ConnectOptions, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget};
+use leastlock_lease::{EtcdLeaseStore, OwnerNonce};
+use leastlock_testkit::{ETCD_ENDPOINTS, TestDatabase};
+use sqlx::Sqlite;
+
+use super::{Rig, Seen, sql};
+use crate::fair::FairRig;
+use crate::world::{LONG, lock};
+
+/// The store in the etcd of the tests, under a namespace of its own, and the resource in SQLite.
+#[derive(Clone)]
+pub(crate) struct Etcd {
+    endpoints: Box<[String]>,
+    client: Client,
+    namespace: Box<str>,
+    resource: Arc<TestDatabase<Sqlite>>,
+}
+
+impl Etcd {
+    /// On another cluster than that of the tests.
+    pub(crate) async fn at(endpoints: &str) -> Self {
+        let endpoints: Box<[String]> = endpoints.split(',').map(str::to_owned).collect();
+        let client = Client::connect(&endpoints, None).await.expect("endpoints of etcd");
+        let namespace = format!("test-{:032x}", fastrand::u128(..)).into();
+        Self { endpoints, client, namespace, resource: Arc::new(sql::protected().await) }
+    }
+
+    pub(crate) fn endpoints(&self) -> &[String] {
+        &self.endpoints
+    }
+
+    /// Another client of the store, which goes by these endpoints.
+    pub(crate) fn store_by<E: Into<String>>(&self, endpoints: impl IntoIterator<Item = E>) -> EtcdLeaseStore {
+        EtcdLeaseStore::new(endpoints, ConnectOptions::new()).namespace(self.namespace.clone())
+    }
+
+    pub(crate) async fn owners_lease(&self) -> i64 {
+        self.owner(0).await.expect("somebody holds the lock").lease()
+    }
+
+    /// Moves the cluster's counter ahead.
+    pub(crate) async fn write_until(&self, revision: i64) {
+        let beside = format!("{}/beside", self.namespace);
+        loop {
+            let put = self.client.kv_client().put(&*beside, "", None).await.unwrap();
+            if put.header().unwrap().revision() >= revision {
+                return;
+            }
+        }
+    }
+
+    fn key(&self, part: &str) -> String {
+        format!("{}/{}/{part}", self.namespace, lock())
+    }
+
+    fn claim(&self, nonce: OwnerNonce) -> String {
+        self.key(&format!("queue/{:032x}", u128::from_be_bytes(*nonce.as_bytes())))
+    }
+
+    /// The oldest claim, now or at a revision of the past.
+    async fn owner(&self, revision: i64) -> Option<KeyValue> {
+        let oldest = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1);
+        let oldest = oldest.with_revision(revision);
+        let mut found = self.client.kv_client().get(self.key("queue/"), Some(oldest)).await.unwrap();
+        found.take_kvs().into_iter().next()
+    }
+
+    async fn get(&self, key: String) -> Option<KeyValue> {
+        self.client.kv_client().get(key, None).await.unwrap().take_kvs().into_iter().next()
+    }
+
+    /// It may have ended by itself meanwhile.
+    async fn revoke(&self, lease: i64) {
+        let _gone = self.client.lease_client().revoke(lease).await;
+    }
+}
+
+impl Rig for Etcd {
+    type Store = EtcdLeaseStore;
+    type DB = Sqlite;
+
+    async fn create() -> Self {
+        let endpoints = std::env::var(ETCD_ENDPOINTS)
+            .unwrap_or_else(|_| panic!("{ETCD_ENDPOINTS} is not set: eval \"$(scripts/services env)\""));
+        Self::at(&endpoints).await
+    }
+
+    fn store(&self) -> EtcdLeaseStore {
+        self.store_by(self.endpoints.iter())
+    }
+
+    fn database(&self) -> &TestDatabase<Sqlite> {
+        &self.resource
+    }
+
+    async fn expire(&self) {
+        if let Some(owner) = self.owner(0).await {
+            self.revoke(owner.lease()).await;
+        }
+    }
+
+    async fn forget(&self) {
+        let all = etcd_client::DeleteOptions::new().with_prefix();
+        self.client.kv_client().delete(self.key(""), Some(all)).await.unwrap();
+    }
+
+    async fn look(&self) -> Seen {
+        if let Some(owner) = self.owner(0).await {
+            return Seen { token: Some(owner.create_revision()), held: true, released: false };
+        }
+        let Some(released) = self.get(self.key("released")).await else {
+            return Seen { token: None, held: false, released: false };
+        };
+        // Just before, it was still there.
+        let last = self.owner(released.mod_revision() - 1).await.expect("whoever has released was the owner");
+        Seen { token: Some(last.create_revision()), held: false, released: true }
+    }
+
+    async fn end_whosever_it_is(&self) {
+        if let Some(owner) = self.owner(0).await {
+            self.client.kv_client().delete(owner.key(), None).await.unwrap();
+        }
+    }
+
+    async fn hold_by_force(&self, nonce: OwnerNonce) {
+        self.forget().await;
+        let ttl = i64::try_from(LONG.as_secs()).unwrap();
+        let lease = self.client.lease_client().grant(ttl, None).await.unwrap().id();
+        let put = PutOptions::new().with_lease(lease);
+        self.client.kv_client().put(self.claim(nonce), "0 ", Some(put)).await.unwrap();
+    }
+}
+
+impl FairRig for Etcd {
+    async fn end_claim(&self, nonce: OwnerNonce) {
+        let claim = self.get(self.claim(nonce)).await.expect("the claim stands in the queue");
+        self.revoke(claim.lease()).await;
+    }
+}
