@@ -64,7 +64,8 @@
 //! | `lock_name`, `token` | [`LockName`]; [`FencingToken`], [`OwnerNonce`] |
 //! | `hold`, `clock`, `state` | how long ([`Hold`]), by which clock ([`Clock`]), and what may be believed ([`LeaseStatus`]) |
 //! | `store`, `capabilities` | what a lock store must do ([`LeaseStore`], [`FencedStore`]) and says of itself ([`Capabilities`]) |
-//! | `sql_store`, `sql`; `redis` | the stores in SQL ([`SqlLeaseStore`]) and in Redis (`RedisLeaseStore`, feature `redis`) |
+//! | `sql_store`, `sql`; `redis` | the stores in SQL ([`SqlLeaseStore`]) and in Redis (`RedisLeaseStore`, `RedlockStore`, feature `redis`) |
+//! | `advisory` | the server's own locks ([`AdvisoryLeaseStore`], features `postgres` and `mysql`) |
 //! | `queue`, `wake` | the waiters of one process, and how they hear of other processes ([`Waiter`]) |
 //! | `leases`, `acquire`, `renewal`, `release` | a lease's life: [`Leases`], [`Acquire`], [`Released`] |
 //! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
@@ -78,6 +79,8 @@
 
 mod accessors;
 mod acquire;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod advisory;
 mod capabilities;
 mod clock;
 mod error;
@@ -107,6 +110,10 @@ mod wake;
 mod work_error;
 
 pub use crate::acquire::Acquire;
+#[cfg(feature = "postgres")]
+pub use crate::advisory::lock_in_transaction;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub use crate::advisory::{AdvisoryLeaseStore, AdvisorySql, AdvisoryWaiter};
 pub use crate::capabilities::{Capabilities, FloorRule, LeaseEnding, Order, WakeUp};
 pub use crate::clock::{BootClock, BootTime, Clock};
 pub use crate::error::Error;
@@ -119,7 +126,9 @@ pub use crate::lock_name::LockName;
 pub use crate::migrations::MIGRATIONS;
 pub use crate::permit::Permit;
 #[cfg(feature = "redis")]
-pub use crate::redis::{AcceptBestEffortToken, Durability, Durable, RedisLeaseStore, RedisWaiter, Undurable};
+pub use crate::redis::{
+    AcceptBestEffortToken, Durability, Durable, RedisLeaseStore, RedisWaiter, RedlockStore, Undurable,
+};
 pub use crate::release::Released;
 pub use crate::run::{Ending, Finished};
 pub use crate::scope::Scope;
