@@ -112,8 +112,14 @@ by_hand!(Postgres, "postgres", Some(POSTGRES_URL), refused: failed);
 by_hand!(Sqlite, "sqlite", None, refused: failed);
 by_hand!(MySql, "mysql", Some(MYSQL_URL), refused: take_over);
 
-async fn failed<DB: sqlx::Database>(_: &Pool<DB>, _: &str, _: &[u8], error: sqlx::Error) -> sqlx::Result<bool> {
-    Err(error)
+/// There is nothing that an error could mean.
+fn failed<DB: sqlx::Database>(
+    _: &Pool<DB>,
+    _: &str,
+    _: &[u8],
+    error: sqlx::Error,
+) -> std::future::Ready<sqlx::Result<bool>> {
+    std::future::ready(Err(error))
 }
 
 /// There is no conditional upsert: an insert that is refused is followed by an update.
