@@ -121,8 +121,20 @@ impl RedlockStore {
         self
     }
 
-    /// Asks all nodes at once, and counts until their answers have decided.
+    /// Asks all nodes at once, and counts until their answers have decided. What is on its way to a slow node arrives there.
     async fn ask(&self, script: &Arc<Script>, claim: Claim<'_>, arguments: &[&[u8]]) -> Ballot {
+        let (ballot, mut others) = self.count(script, claim, arguments).await;
+        others.detach_all();
+        ballot
+    }
+
+    /// The same, with the requests that are still under way.
+    async fn count(
+        &self,
+        script: &Arc<Script>,
+        claim: Claim<'_>,
+        arguments: &[&[u8]],
+    ) -> (Ballot, JoinSet<Result<Vote, StoreError>>) {
         let mut ballot = Ballot::among(self.nodes.len());
         let (mut votes, ends) = (self.send(script, claim, arguments), Instant::now() + self.node_limit);
         while !ballot.is_decided() {
@@ -133,9 +145,7 @@ impl RedlockStore {
                 Ok(None) | Err(_) => break,
             }
         }
-        // What is on its way to a slow node arrives there, and in its order.
-        votes.detach_all();
-        ballot
+        (ballot, votes)
     }
 
     /// One request to each node, in a task of its own.
@@ -182,10 +192,13 @@ impl LeaseStore for RedlockStore {
     async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<()>, StoreError> {
         let (sent, ttl) = (BootClock.now(), milliseconds(claim.ttl).to_string());
         let arguments = [&claim.nonce.as_bytes()[..], ttl.as_bytes(), claim.job.unwrap_or_default().as_bytes()];
-        let ballot = self.ask(&self.scripts.acquire, claim, &arguments).await;
+        let (ballot, mut others) = self.count(&self.scripts.acquire, claim, &arguments).await;
         if ballot.is_won() && is_valid(claim, sent) {
+            others.detach_all();
             return Ok(Grant::Granted { token: (), ttl: claim.ttl });
         }
+        // What takes a vote back must not overtake what asks for it, on a node that was only now connected to, say.
+        while others.join_next().await.is_some() {}
         self.withdraw(claim).await;
         if ballot.is_won() {
             return Err(StoreError::retryable("the answers of the Redis took longer than the lease would have lasted"));
