@@ -15,7 +15,7 @@
 //! | `plot` | SVG |
 //! | `sheet` | figures of those that are given so much to do |
 //! | `slot` | child processes that are killed and stopped, and come back |
-//! | `stock`, `idempotency`, `outbox`, `worker` | the scenarios |
+//! | `stock`, `idempotency`, `outbox`, `worker`, `lease` | the scenarios |
 
 mod contest;
 mod cpu;
@@ -24,6 +24,7 @@ mod each_engine;
 mod engine;
 mod files;
 mod idempotency;
+mod lease;
 mod load;
 mod options;
 mod outbox;
@@ -89,6 +90,8 @@ fn main() -> ExitCode {
 
 fn start(scenario: &Scenario) -> anyhow::Result<()> {
     match scenario.options().engine() {
+        // It takes what servers there are.
+        _ if matches!(scenario, Scenario::Lease(_)) => {}
         Engine::Sqlite => {}
         Engine::MySql => use_server(MYSQL_URL, scenario.options())?,
         _ => use_server(POSTGRES_URL, scenario.options())?,
@@ -140,7 +143,9 @@ async fn run(scenario: &Scenario) -> anyhow::Result<()> {
 
 async fn measure(scenario: &Scenario) -> anyhow::Result<Report> {
     let engine = scenario.options().engine();
-    answers(engine).await?;
+    if !matches!(scenario, Scenario::Lease(_)) {
+        answers(engine).await?;
+    }
     match (scenario, engine) {
         (Scenario::Stock(options), Engine::Sqlite) => stock::run::<Sqlite>(options).await,
         (Scenario::Stock(options), Engine::MySql) => stock::run::<MySql>(options).await,
@@ -152,6 +157,7 @@ async fn measure(scenario: &Scenario) -> anyhow::Result<Report> {
         (Scenario::Outbox(options), Engine::MySql) => outbox::run::<MySql>(options).await,
         (Scenario::Outbox(options), _) => outbox::run::<Postgres>(options).await,
         (Scenario::Worker(options), _) => worker::run(options).await,
+        (Scenario::Lease(options), _) => lease::run(options).await,
     }
 }
 

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use leastlock_core::Engine;
 
 use crate::idempotency::Part;
+use crate::lease;
 use crate::outbox;
 use crate::stock::{Contender, Scene};
 use crate::worker::{self, Protocol};
@@ -26,6 +27,8 @@ pub(crate) enum Scenario {
     Outbox(OutboxOptions),
     /// Records from Kafka to handlers: leastlock's worker, a hand-written loop, and polling alone.
     Worker(WorkerOptions),
+    /// Leases: acquire and release against the two commands by hand, on keys of one's own and on one key that all want.
+    Lease(LeaseOptions),
 }
 
 impl Scenario {
@@ -36,6 +39,7 @@ impl Scenario {
             Self::Idempotency(idempotency) => &idempotency.common,
             Self::Outbox(outbox) => &outbox.common,
             Self::Worker(worker) => &worker.common,
+            Self::Lease(lease) => &lease.common,
         }
     }
 
@@ -199,6 +203,27 @@ pub(crate) struct WorkerOptions {
     pub(crate) common: Options,
 }
 
+/// The options of `lease`.
+#[derive(Debug, Clone, Args)]
+#[command(mut_arg("database", |database| database.hide(true)))]
+#[command(mut_arg("sqlite", |sqlite| sqlite.hide(true)))]
+pub(crate) struct LeaseOptions {
+    /// What is measured; a list [default: all].
+    #[arg(long = "part", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) parts: Vec<lease::Part>,
+
+    /// Where the locks are; a list [default: all whose server the environment names].
+    #[arg(long = "backend", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) backends: Vec<lease::Backend>,
+
+    /// Which contenders run; a list [default: all].
+    #[arg(long = "contender", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) contenders: Vec<lease::Way>,
+
+    #[command(flatten)]
+    pub(crate) common: Options,
+}
+
 /// The options that every scenario has.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
@@ -211,8 +236,8 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "database")]
     pub(crate) sqlite: bool,
 
-    /// How many clients run at once; a list [default: for `stock` 1,16,64,256, for `idempotency` 1,16 and for its part `keys`
-    /// 64 as well].
+    /// How many clients run at once; a list [default: for `stock` 1,16,64,256, for `idempotency` and `lease` 1,16 and for the
+    /// part `keys` 64 as well].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) clients: Vec<u32>,
 
@@ -311,6 +336,22 @@ impl WorkerOptions {
 
     /// Those of the contenders `all` that run.
     pub(crate) fn running(&self, all: &[worker::Way]) -> Vec<worker::Way> {
+        all.iter().copied().filter(|way| self.contenders.is_empty() || self.contenders.contains(way)).collect()
+    }
+}
+
+impl LeaseOptions {
+    /// The command line that repeats the run, without the servers' addresses.
+    pub(crate) fn command(&self) -> String {
+        let mut command = self.common.command("lease");
+        add_list(&mut command, "part", &names(&self.parts));
+        add_list(&mut command, "backend", &names(&self.backends));
+        add_list(&mut command, "contender", &names(&self.contenders));
+        command
+    }
+
+    /// Those of the contenders `all` that run.
+    pub(crate) fn running(&self, all: &[lease::Way]) -> Vec<lease::Way> {
         all.iter().copied().filter(|way| self.contenders.is_empty() || self.contenders.contains(way)).collect()
     }
 }
@@ -495,6 +536,23 @@ mod tests {
         assert_eq!((again.real, again.protocol), (true, Protocol::Consumer));
         assert_eq!(again.running(&[worker::Way::Poll, worker::Way::Loop]), [worker::Way::Poll]);
         assert_eq!(chosen(&again.parts), [worker::Part::Poll, worker::Part::Soak]);
+    }
+
+    #[test]
+    fn the_printed_command_of_lease_means_the_same_run() {
+        let lease = |arguments: &[&str]| {
+            let line = Line::parse_from(["bench", "lease"].iter().chain(arguments));
+            let Scenario::Lease(options) = line.scenario.with_defaults() else { panic!("another scenario") };
+            options
+        };
+        let arguments = "--part one --backend redis,postgres --contender apart,polling --clients 4 --seed 3";
+        let command = lease(&arguments.split(' ').collect::<Vec<_>>()).command();
+        let (_, arguments) = command.split_once(" -- lease ").unwrap();
+        let again = lease(&arguments.split(' ').collect::<Vec<_>>());
+        assert_eq!(again.command(), command);
+        assert_eq!(chosen(&again.backends), [lease::Backend::Postgres, lease::Backend::Redis]);
+        assert_eq!(again.running(&[lease::Way::Polling, lease::Way::Fenced]), [lease::Way::Polling]);
+        assert_eq!((again.parts, again.common.clients), (vec![lease::Part::One], vec![4]));
     }
 
     #[test]

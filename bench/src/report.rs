@@ -61,11 +61,22 @@ impl Report {
         let mut connection = database.pool.acquire().await?;
         let about =
             DB::fetch_query(&mut connection, sqlx::query(DB::ABOUT)).await?.context("the server has no version")?;
+        Self::on(scenario, command, options, about.text(0)?, about.text(1)?)
+    }
+
+    /// The same, on engines that were asked otherwise.
+    pub(crate) fn on(
+        scenario: &'static str,
+        command: String,
+        options: &Options,
+        engine: String,
+        date: String,
+    ) -> anyhow::Result<Self> {
         let report = Self {
             scenario,
             command,
-            engine: about.text(0)?,
-            date: about.text(1)?,
+            engine,
+            date,
             cores: std::thread::available_parallelism()?.get(),
             load_before: load_average(),
             quotable: options.is_quotable(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leastlock_core::Backoff;
+use leastlock_core::{Backoff, to_its_end};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -11,10 +11,10 @@ use crate::capabilities::Order;
 use crate::error::Error;
 use crate::event;
 use crate::held::{Acquisition, Held, Means};
-use crate::kind::Granted;
+use crate::kind::{Granted, Kind};
 use crate::queue::{Baton, HAND_ONS, Place};
 use crate::release::release;
-use crate::state::{LeaseState, LeaseStatus};
+use crate::state::{LeaseState, LeaseStatus, LossReason};
 use crate::store::{Grant, Holder, LeaseStore, Pause, StoreError, Waiter};
 use crate::token::FencingToken;
 
@@ -100,11 +100,12 @@ impl Default for Acquire {
     }
 }
 
-/// Acquires in a task of its own: an attempt is never dropped half-way by the caller, so that a cancelled acquisition gives
-/// back what it was granted.
+/// Acquires: the first attempt where it is awaited, since most locks are free, and the wait for another holder in a task. A place
+/// in a queue must not stand still because its owner does not poll. An attempt is never dropped half-way by the caller, so
+/// that a cancelled acquisition gives back what it was granted.
 ///
 /// # Cancel safety
-/// Dropped, the task ends its attempt and releases.
+/// Dropped, a task ends its attempt and releases.
 pub(crate) async fn acquire<S: LeaseStore, K: Granted<S::Token>>(
     means: Means<S>,
     acquisition: Acquisition,
@@ -112,11 +113,57 @@ pub(crate) async fn acquire<S: LeaseStore, K: Granted<S::Token>>(
 ) -> Result<(Arc<Held>, K), Error> {
     let name = acquisition.name.clone();
     let (answer, answered) = oneshot::channel();
-    let attempts = Attempts { means, acquisition, policy, place: None, waiter: None, sent: 0, last: Last::Nothing };
-    let task = async move { attempts.run(answer).await };
-    tokio::spawn(tracing::Instrument::in_current_span(task));
-    // The task ends without an answer only by a panic of the store.
-    answered.await.unwrap_or(Err(Error::Unanswered { name, attempts: 0, source: None }))
+    let give_up = Instant::now() + policy.max_wait;
+    let attempts =
+        Attempts { means, acquisition, policy, give_up, place: None, waiter: None, sent: 0, last: Last::Nothing };
+    let mut first = std::pin::pin!(to_its_end(tracing::Instrument::in_current_span(attempts.first(answer))));
+    // Declared after the attempt, so dropped before it: one that goes on without its caller finds the channel closed.
+    let answered = answered;
+    let acquired = match first.as_mut().await {
+        First::Granted(handed) => Ok(handed),
+        First::Failed(error) => Err(error),
+        First::Waits(attempts, answer) => {
+            let task = async move { attempts.run(answer).await };
+            tokio::spawn(tracing::Instrument::in_current_span(task));
+            // The task ends without an answer only by a panic of the store.
+            answered.await.unwrap_or(Err(Error::Unanswered { name, attempts: 0, source: None }))
+        }
+    };
+    acquired.map(Handed::take)
+}
+
+/// What was granted, on its way to the caller. Dropped there, it is given back.
+struct Handed<K: Kind> {
+    held: Option<Arc<Held>>,
+    kind: K,
+}
+
+impl<K: Kind> Handed<K> {
+    fn new(held: Arc<Held>, kind: K) -> Self {
+        Self { held: Some(held), kind }
+    }
+
+    fn take(mut self) -> (Arc<Held>, K) {
+        (self.held.take().expect("it is taken once, by value"), self.kind)
+    }
+}
+
+impl<K: Kind> Drop for Handed<K> {
+    fn drop(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(release(held, None))),
+            Err(_none) => held.end(LossReason::Abandoned),
+        }
+    }
+}
+
+/// What the first attempt brought.
+enum First<S: LeaseStore, K: Kind> {
+    Granted(Handed<K>),
+    Failed(Error),
+    /// Somebody else holds it, or is before this one in the process, or there was no answer.
+    Waits(Box<Attempts<S>>, Answer<K>),
 }
 
 /// What the last attempt brought, for the error that ends the wait.
@@ -130,6 +177,7 @@ struct Attempts<S: LeaseStore> {
     means: Means<S>,
     acquisition: Acquisition,
     policy: Acquire,
+    give_up: Instant,
     /// Among the waiters of this process, where the store has no order of its own.
     place: Option<Place>,
     waiter: Option<S::Waiter>,
@@ -137,34 +185,56 @@ struct Attempts<S: LeaseStore> {
     last: Last,
 }
 
-type Answer<K> = oneshot::Sender<Result<(Arc<Held>, K), Error>>;
+type Answer<K> = oneshot::Sender<Result<Handed<K>, Error>>;
 
 impl<S: LeaseStore> Attempts<S> {
-    async fn run<K: Granted<S::Token>>(mut self, mut answer: Answer<K>) {
-        let give_up = Instant::now() + self.policy.max_wait;
+    /// One attempt, unless others of this process wait for the lock already.
+    async fn first<K: Granted<S::Token>>(mut self, answer: Answer<K>) -> First<S, K> {
         self.join::<K>(true);
+        if self.place.is_some() {
+            return First::Waits(Box::new(self), answer);
+        }
+        let limit = self.policy.max_wait.max(SHORTEST_ATTEMPT);
+        match self.attempt(limit, K::HANDED_ON.map_or(0, |_| HAND_ONS)).await {
+            Ok(Some((held, token))) => First::Granted(Handed::new(held, K::granted(token))),
+            // Nobody will go on with it.
+            Ok(None) if answer.is_closed() => {
+                self.withdraw().await;
+                First::Failed(self.error())
+            }
+            Ok(None) => First::Waits(Box::new(self), answer),
+            Err(error) => {
+                self.withdraw().await;
+                First::Failed(error)
+            }
+        }
+    }
+
+    async fn run<K: Granted<S::Token>>(mut self, mut answer: Answer<K>) {
         loop {
-            self.wait_for_turn(give_up, &mut answer).await;
+            if self.sent > 0 {
+                let left = self.give_up.saturating_duration_since(Instant::now());
+                let refused = self.policy.fail_fast && matches!(self.last, Last::Held(_));
+                if left.is_zero() || refused {
+                    let error = self.error();
+                    return self.fail(answer, error).await;
+                }
+                self.join::<K>(false);
+                self.pause(left, &mut answer).await;
+            }
+            self.wait_for_turn(self.give_up, &mut answer).await;
             if answer.is_closed() {
                 return self.withdraw().await;
             }
             if let Some((kind, baton)) = K::HANDED_ON.zip(self.place.as_ref().and_then(Place::take_baton)) {
                 return self.take(baton, kind, answer).await;
             }
-            let left = give_up.saturating_duration_since(Instant::now());
+            let left = self.give_up.saturating_duration_since(Instant::now());
             match self.attempt(left.max(SHORTEST_ATTEMPT), K::HANDED_ON.map_or(0, |_| HAND_ONS)).await {
                 Ok(Some((held, token))) => return self.hand_over(held, K::granted(token), answer).await,
                 Ok(None) => {}
                 Err(error) => return self.fail(answer, error).await,
             }
-            let left = give_up.saturating_duration_since(Instant::now());
-            let refused = self.policy.fail_fast && matches!(self.last, Last::Held(_));
-            if left.is_zero() || refused {
-                let error = self.error();
-                return self.fail(answer, error).await;
-            }
-            self.join::<K>(false);
-            self.pause(left, &mut answer).await;
         }
     }
 
@@ -179,7 +249,7 @@ impl<S: LeaseStore> Attempts<S> {
 
     /// Waits until this is the first of the process's waiters, or was handed the lease, or has no time left. What an unanswered
     /// attempt may have got is followed up at once.
-    async fn wait_for_turn<K>(&mut self, give_up: Instant, answer: &mut Answer<K>) {
+    async fn wait_for_turn<K: Kind>(&mut self, give_up: Instant, answer: &mut Answer<K>) {
         let Some(place) = &self.place else { return };
         if matches!(self.last, Last::Unanswered(_)) {
             return;
@@ -203,7 +273,7 @@ impl<S: LeaseStore> Attempts<S> {
     }
 
     /// Waits for another attempt: for the store's event, for one of this process, or by polling.
-    async fn pause<K>(&mut self, left: Duration, answer: &mut Answer<K>) {
+    async fn pause<K: Kind>(&mut self, left: Duration, answer: &mut Answer<K>) {
         let holder = if let Last::Held(holder) = &self.last { Some(holder.remaining) } else { None };
         let first = self.place.as_ref().is_none_or(Place::is_first);
         if holder.is_some() && !first {
@@ -268,26 +338,23 @@ impl<S: LeaseStore> Attempts<S> {
     }
 
     /// Gives the caller what the store has granted, and the next waiter of this process its turn.
-    async fn hand_over<K>(mut self, held: Arc<Held>, kind: K, answer: Answer<K>) {
+    async fn hand_over<K: Kind>(mut self, held: Arc<Held>, kind: K, answer: Answer<K>) {
         // A lease handed on at the last moment had run out at the store, since that has granted this one.
         let late = self.place.take().and_then(Place::leave_granted);
         if let Some(baton) = late {
             self.give_back(baton).await;
         }
-        if answer.send(Ok((held, kind))).is_err() {
-            self.withdraw().await;
-            self.means.queues.freed(&self.acquisition.name);
-        }
+        // Nobody there, it is given back.
+        drop(answer.send(Ok(Handed::new(held, kind))));
     }
 
     /// Takes over the lease of another holder of this process.
-    async fn take<K>(mut self, baton: Baton, kind: K, answer: Answer<K>) {
+    async fn take<K: Kind>(mut self, baton: Baton, kind: K, answer: Answer<K>) {
         let _none_left = self.place.take().and_then(Place::leave_granted);
         let held = Arc::new(Held::handed_on(self.acquisition.clone(), &self.means, baton));
         event::acquired(&held);
-        if let Err(Ok((held, _))) = answer.send(Ok((held, kind))) {
-            let _released = release(held, None).await;
-        }
+        // Nobody there, it is given back.
+        drop(answer.send(Ok(Handed::new(held, kind))));
         // Its own claim is of no more use.
         self.withdraw().await;
     }
@@ -302,7 +369,7 @@ impl<S: LeaseStore> Attempts<S> {
     }
 
     /// Gives back first what an unanswered attempt may have got, so that the caller's next step finds nothing left behind.
-    async fn fail<K>(mut self, answer: Answer<K>, error: Error) {
+    async fn fail<K: Kind>(mut self, answer: Answer<K>, error: Error) {
         self.withdraw().await;
         // Nobody waits any more: there is nobody to tell.
         let _gone = answer.send(Err(error));

@@ -31,6 +31,12 @@ pub enum Error {
         /// The limit.
         fault: &'static str,
     },
+    /// The nodes are none that a majority could be taken of.
+    #[error("not nodes of a Redlock: {fault}")]
+    Nodes {
+        /// What is wrong with them.
+        fault: &'static str,
+    },
     /// The operating system gave no random numbers for the owner nonce.
     #[error("no random numbers for the owner nonce")]
     Randomness {
@@ -169,6 +175,7 @@ impl Error {
             Self::LockName { .. }
             | Self::Resource { .. }
             | Self::Hold { .. }
+            | Self::Nodes { .. }
             | Self::Randomness { .. }
             | Self::TokenBelowFloor { .. }
             | Self::Refused { .. }

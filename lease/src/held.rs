@@ -13,6 +13,7 @@ use crate::event;
 use crate::hold::Hold;
 use crate::lock_name::LockName;
 use crate::queue::{Baton, Queues};
+use crate::renewal::Renewals;
 use crate::state::{LeaseState, LeaseStatus, LossReason, RenewalAnswer};
 use crate::store::{Claim, LeaseStore, Release, Renewal, StoreError, StoreToken};
 use crate::token::{FencingToken, OwnerNonce};
@@ -44,6 +45,7 @@ pub(crate) struct Held {
     token: Option<FencingToken>,
     requests: Arc<dyn Requests>,
     queues: Arc<Queues>,
+    renewals: Arc<Renewals>,
     /// How often it may go on to another waiter of this process without a trip.
     hand_ons: u32,
     clock: Arc<dyn Clock>,
@@ -55,6 +57,7 @@ pub(crate) struct Held {
 pub(crate) struct Means<S> {
     pub(crate) store: Arc<S>,
     pub(crate) queues: Arc<Queues>,
+    pub(crate) renewals: Arc<Renewals>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -68,19 +71,21 @@ impl Held {
         hand_ons: u32,
     ) -> Self {
         let requests = Arc::new(Granted { store: Arc::clone(&means.store), token });
-        let (queues, clock) = (Arc::clone(&means.queues), Arc::clone(&means.clock));
+        let (queues, renewals) = (Arc::clone(&means.queues), Arc::clone(&means.renewals));
+        let clock = Arc::clone(&means.clock);
         let (state, over) = (Mutex::new(state), CancellationToken::new());
-        Self { acquisition, token: token.fencing_token(), requests, queues, hand_ons, clock, state, over }
+        Self { acquisition, token: token.fencing_token(), requests, queues, renewals, hand_ons, clock, state, over }
     }
 
     /// What another holder of this process has handed on: to the store it is the same acquisition.
     pub(crate) fn handed_on<S>(mut acquisition: Acquisition, means: &Means<S>, baton: Baton) -> Self {
         acquisition.nonce = baton.nonce;
         let state = LeaseState::handed_on(acquisition.hold, means.clock.now(), baton.deadline, baton.renewal_due);
-        let (queues, clock) = (Arc::clone(&means.queues), Arc::clone(&means.clock));
+        let (queues, renewals) = (Arc::clone(&means.queues), Arc::clone(&means.renewals));
+        let clock = Arc::clone(&means.clock);
         let (state, over) = (Mutex::new(state), CancellationToken::new());
         let Baton { token, requests, hand_ons, .. } = baton;
-        Self { acquisition, token, requests, queues, hand_ons, clock, state, over }
+        Self { acquisition, token, requests, queues, renewals, hand_ons, clock, state, over }
     }
 
     pub(crate) fn name(&self) -> &LockName {
@@ -97,6 +102,10 @@ impl Held {
 
     pub(crate) fn job(&self) -> Option<&str> {
         self.acquisition.job.as_deref()
+    }
+
+    pub(crate) fn renewals(&self) -> &Arc<Renewals> {
+        &self.renewals
     }
 
     pub(crate) fn token(&self) -> Option<FencingToken> {

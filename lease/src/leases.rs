@@ -11,6 +11,7 @@ use crate::kind::Granted;
 use crate::lease::{CorrectnessLease, EfficiencyLease};
 use crate::lock_name::LockName;
 use crate::queue::Queues;
+use crate::renewal::Renewals;
 use crate::store::{FencedStore, LeaseStore};
 use crate::token::OwnerNonce;
 
@@ -41,13 +42,14 @@ use crate::token::OwnerNonce;
 pub struct Leases<S> {
     store: Arc<S>,
     queues: Arc<Queues>,
+    renewals: Arc<Renewals>,
     clock: Arc<dyn Clock>,
 }
 
 impl<S: LeaseStore> Leases<S> {
     /// Leases from `store`, with deadlines by [`BootClock`].
     pub fn new(store: S) -> Self {
-        Self { store: Arc::new(store), queues: Arc::default(), clock: Arc::new(BootClock) }
+        Self { store: Arc::new(store), queues: Arc::default(), renewals: Arc::default(), clock: Arc::new(BootClock) }
     }
 
     /// Measures deadlines with another clock.
@@ -102,8 +104,8 @@ impl<S: LeaseStore> Leases<S> {
         hold.check()?;
         let (floor, job) = policy.parts();
         let acquisition = Acquisition { name: name.clone(), nonce: OwnerNonce::random()?, hold, floor, job };
-        let Self { store, queues, clock } = self.clone();
-        acquire(Means { store, queues, clock }, acquisition, policy).await
+        let Self { store, queues, renewals, clock } = self.clone();
+        acquire(Means { store, queues, renewals, clock }, acquisition, policy).await
     }
 }
 
@@ -145,6 +147,7 @@ impl<S: FencedStore> Leases<S> {
 
 impl<S> Clone for Leases<S> {
     fn clone(&self) -> Self {
-        Self { store: Arc::clone(&self.store), queues: Arc::clone(&self.queues), clock: Arc::clone(&self.clock) }
+        let (queues, renewals) = (Arc::clone(&self.queues), Arc::clone(&self.renewals));
+        Self { store: Arc::clone(&self.store), queues, renewals, clock: Arc::clone(&self.clock) }
     }
 }

@@ -65,7 +65,8 @@
 //! | `lock_name`, `token` | [`LockName`]; [`FencingToken`], [`OwnerNonce`] |
 //! | `hold`, `clock`, `state` | how long ([`Hold`]), by which clock ([`Clock`]), and what may be believed ([`LeaseStatus`]) |
 //! | `store`, `capabilities` | what a lock store must do ([`LeaseStore`], [`FencedStore`]) and says of itself ([`Capabilities`]) |
-//! | `sql_store`, `sql`; `redis`, `etcd`, `zookeeper` | the stores in SQL ([`SqlLeaseStore`]), Redis (`RedisLeaseStore`), etcd (`EtcdLeaseStore`) and ZooKeeper (`ZooKeeperLeaseStore`), the latter with the feature of their module |
+//! | `sql_store`, `sql`; `redis`, `etcd`, `zookeeper` | the stores in SQL ([`SqlLeaseStore`]), Redis (`RedisLeaseStore`, `RedlockStore`), etcd (`EtcdLeaseStore`) and ZooKeeper (`ZooKeeperLeaseStore`), the latter with the feature of their module |
+//! | `advisory` | the server's own locks ([`AdvisoryLeaseStore`], features `postgres` and `mysql`) |
 //! | `queue`, `wake` | the waiters of one process, and how they hear of other processes ([`Waiter`]) |
 //! | `leases`, `acquire`, `renewal`, `release` | a lease's life: [`Leases`], [`Acquire`], [`Released`] |
 //! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
@@ -79,6 +80,8 @@
 
 mod accessors;
 mod acquire;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod advisory;
 mod capabilities;
 mod clock;
 mod error;
@@ -112,6 +115,10 @@ mod work_error;
 mod zookeeper;
 
 pub use crate::acquire::Acquire;
+#[cfg(feature = "postgres")]
+pub use crate::advisory::lock_in_transaction;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub use crate::advisory::{AdvisoryLeaseStore, AdvisorySql, AdvisoryWaiter};
 pub use crate::capabilities::{Capabilities, FloorRule, LeaseEnding, Order, WakeUp};
 pub use crate::clock::{BootClock, BootTime, Clock};
 pub use crate::error::Error;
@@ -126,7 +133,9 @@ pub use crate::lock_name::LockName;
 pub use crate::migrations::MIGRATIONS;
 pub use crate::permit::Permit;
 #[cfg(feature = "redis")]
-pub use crate::redis::{AcceptBestEffortToken, Durability, Durable, RedisLeaseStore, RedisWaiter, Undurable};
+pub use crate::redis::{
+    AcceptBestEffortToken, Durability, Durable, RedisLeaseStore, RedisWaiter, RedlockStore, Undurable,
+};
 pub use crate::release::Released;
 pub use crate::run::{Ending, Finished};
 pub use crate::scope::Scope;

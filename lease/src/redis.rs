@@ -2,6 +2,7 @@
 
 mod connection;
 mod durability;
+mod redlock;
 mod waiter;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use crate::wake::Bells;
 use connection::Connections;
 
 pub use durability::{AcceptBestEffortToken, Durability, Durable, Undurable};
+pub use redlock::RedlockStore;
 pub use waiter::RedisWaiter;
 
 /// The lock store in one Redis, from version 5 on.

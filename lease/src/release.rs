@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leastlock_core::to_its_end;
+
 use crate::event;
 use crate::held::Held;
 use crate::renewal::RenewalTask;
@@ -35,10 +37,9 @@ impl From<Release> for Released {
 /// Ends the renewal, waits for the one in flight, refuses all permits, then hands the lease on to a waiter of this process, or
 /// releases.
 ///
-/// Runs in a task of its own, so that a caller who is dropped now does not stop it half-way: that the lease may be released
-/// is decided already.
+/// Goes on in a task if the caller is dropped now: that the lease may be released is decided already.
 pub(crate) async fn release(held: Arc<Held>, renewal: Option<RenewalTask>) -> Released {
-    let task = tokio::spawn(async move {
+    to_its_end(async move {
         if let Some(renewal) = renewal {
             renewal.join().await;
         }
@@ -53,8 +54,8 @@ pub(crate) async fn release(held: Arc<Held>, renewal: Option<RenewalTask>) -> Re
         held.wake_next();
         event::released(&held, release);
         release.map_or(Released::Unknown, Released::from)
-    });
-    task.await.unwrap_or(Released::Unknown)
+    })
+    .await
 }
 
 async fn send(held: &Held) -> Option<Release> {

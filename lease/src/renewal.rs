@@ -1,12 +1,15 @@
-//! The background task that renews a lease and notices its end.
+//! The renewal of leases in the background, which notices their end as well.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use crate::held::Held;
 use crate::state::LeaseStatus;
@@ -14,39 +17,172 @@ use crate::state::LeaseStatus;
 /// After a suspension of the machine a task that sleeps by tokio's timers is this late at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
-/// The running renewal of one lease.
+/// How long the task that begins renewals goes on when there are none to begin.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// The renewals of one [`Leases`](crate::Leases) that are not due yet. Most leases end before theirs is, so a renewal is noted here
+/// first, and becomes a task when there is something to do.
+#[derive(Debug, Default)]
+pub(crate) struct Renewals {
+    noted: Mutex<Noted>,
+    earlier: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Noted {
+    leases: BTreeMap<Due, Entry>,
+    count: u64,
+    runs: bool,
+    /// When the task looks next, if it runs.
+    looks_at: Option<Instant>,
+}
+
+/// When, and which of those that are due at the same time.
+type Due = (Instant, u64);
+
+#[derive(Debug)]
+struct Entry {
+    held: Arc<Held>,
+    begun: Arc<Begun>,
+    /// Where the lease was acquired.
+    runtime: Handle,
+    span: Span,
+}
+
+impl Entry {
+    fn begin(self) {
+        let stop = CancellationToken::new();
+        let task = self.runtime.spawn(renew_until(self.held, stop.clone()).instrument(self.span));
+        *self.begun.lock() = Some((stop, task));
+    }
+}
+
+/// The task of a renewal, once there is one.
+#[derive(Debug, Default)]
+struct Begun(Mutex<Option<(CancellationToken, JoinHandle<()>)>>);
+
+impl Begun {
+    fn lock(&self) -> MutexGuard<'_, Option<(CancellationToken, JoinHandle<()>)>> {
+        // Nothing panics while it is locked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Renewals {
+    fn note(self: &Arc<Self>, at: Instant, held: Arc<Held>) -> RenewalTask {
+        let (runtime, begun) = (Handle::current(), Arc::<Begun>::default());
+        let mut noted = self.lock();
+        noted.count += 1;
+        let due = (at, noted.count);
+        let entry = Entry { held, begun: Arc::clone(&begun), runtime: runtime.clone(), span: Span::current() };
+        noted.leases.insert(due, entry);
+        let looks_later = noted.looks_at.is_none_or(|looks_at| at < looks_at);
+        if looks_later {
+            noted.looks_at = Some(at);
+        }
+        let starts = !std::mem::replace(&mut noted.runs, true);
+        drop(noted);
+        if starts {
+            runtime.spawn(Arc::clone(self).keep());
+        } else if looks_later {
+            self.earlier.notify_one();
+        }
+        RenewalTask { renewals: Arc::clone(self), due, begun }
+    }
+
+    /// Begins what is due, until there has been nothing for a while.
+    async fn keep(self: Arc<Self>) {
+        let ended = Ended(&self);
+        let mut idle = false;
+        while let Some(next) = self.begin_due(&mut idle) {
+            tokio::select! {
+                () = sleep_until(next) => {}
+                () = self.earlier.notified() => {}
+            }
+        }
+        drop(ended);
+    }
+
+    /// Begins what is due; answers when to look again, or nothing at the end.
+    fn begin_due(&self, idle: &mut bool) -> Option<Instant> {
+        let (mut noted, now) = (self.lock(), Instant::now());
+        // Under the lock, so that whoever stops a renewal finds it here or begun.
+        while let Some(first) = noted.leases.first_entry().filter(|first| first.key().0 <= now) {
+            first.remove().begin();
+        }
+        let was_idle = std::mem::replace(idle, noted.leases.is_empty());
+        let next = match noted.leases.first_key_value() {
+            Some(((at, _), _)) => Some(*at),
+            None if was_idle => None,
+            None => Some(now + LINGER),
+        };
+        noted.looks_at = next;
+        noted.runs = next.is_some();
+        next
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Noted> {
+        // Nothing in here panics half-way.
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Begins all at once if the task is dropped with its runtime: the leases may belong to another one.
+struct Ended<'a>(&'a Renewals);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        let mut noted = self.0.lock();
+        if noted.runs {
+            (noted.runs, noted.looks_at) = (false, None);
+            for (_, entry) in std::mem::take(&mut noted.leases) {
+                entry.begin();
+            }
+        }
+    }
+}
+
+/// The renewal of one lease.
 #[derive(Debug)]
 pub(crate) struct RenewalTask {
-    stop: CancellationToken,
-    task: JoinHandle<()>,
+    renewals: Arc<Renewals>,
+    due: Due,
+    begun: Arc<Begun>,
 }
 
 impl RenewalTask {
     pub(crate) fn start(held: Arc<Held>) -> Self {
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(renew_until(held, stop.clone()).in_current_span());
-        Self { stop, task }
+        let (first, _) = next_step(&held, false);
+        Arc::clone(held.renewals()).note(Instant::now() + first, held)
     }
 
     /// No renewal begins after this; one that is in flight may still be.
     pub(crate) fn stop(&self) {
-        self.stop.cancel();
+        let noted = self.renewals.lock().leases.remove(&self.due);
+        if noted.is_none()
+            && let Some((stop, _)) = &*self.begun.lock()
+        {
+            stop.cancel();
+        }
     }
 
     /// Stops, and waits for the renewal in flight, at most a sixth of the TTL. After this there is none.
     ///
     /// # Cancel safety
     /// Dropped, it has stopped; the renewal in flight ends by itself.
-    pub(crate) async fn join(mut self) {
+    pub(crate) async fn join(self) {
         self.stop();
-        // It can only have ended early by a panic of the store; either way no renewal is left.
-        let _ended = (&mut self.task).await;
+        let begun = self.begun.lock().take();
+        if let Some((_, task)) = begun {
+            // It can only have ended early by a panic of the store; either way no renewal is left.
+            let _ended = task.await;
+        }
     }
 }
 
 impl Drop for RenewalTask {
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.stop();
     }
 }
 

@@ -109,6 +109,13 @@ impl OwnerHash {
         let digest = Sha256::digest(nonce);
         Self([digest[0], digest[1], digest[2], digest[3]])
     }
+
+    /// Reads one as it is shown.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn from_hex(shown: &str) -> Option<Self> {
+        let is_one = shown.len() == 8 && shown.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_one.then(|| u32::from_str_radix(shown, 16).ok()).flatten().map(|hash| Self(hash.to_be_bytes()))
+    }
 }
 
 impl fmt::Display for OwnerHash {

@@ -64,7 +64,28 @@ impl Connections {
         &self,
         send: impl AsyncFnOnce(MultiplexedConnection) -> Result<Value, RedisError>,
     ) -> Result<Value, StoreError> {
-        let (number, connection) = self.get().await?;
+        self.request_on(self.get().await?, send).await
+    }
+
+    /// The same, unless it would have to connect first.
+    pub(super) async fn request_if_connected(
+        &self,
+        send: impl AsyncFnOnce(MultiplexedConnection) -> Result<Value, RedisError>,
+    ) -> Result<Value, StoreError> {
+        let found = self.found().ok_or_else(|| StoreError::retryable("there is no connection"))?;
+        self.request_on(found, send).await
+    }
+
+    /// Whether there is a connection; it may have failed meanwhile.
+    pub(super) fn is_connected(&self) -> bool {
+        self.current().1.is_some()
+    }
+
+    async fn request_on(
+        &self,
+        (number, connection): (u64, MultiplexedConnection),
+        send: impl AsyncFnOnce(MultiplexedConnection) -> Result<Value, RedisError>,
+    ) -> Result<Value, StoreError> {
         let mut doubted = Doubted { connections: self, number, is: true };
         let answer = send(connection).await.map_err(store_error);
         doubted.is = answer.as_ref().is_err_and(StoreError::is_retryable);

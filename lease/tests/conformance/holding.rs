@@ -1,7 +1,7 @@
 //! Acquire, renew, release.
 
 mod doubles;
-mod suite;
+pub(crate) mod suite;
 
 crate::rig::mount!(suite:
     l1_late_release_spares_the_new_holder,

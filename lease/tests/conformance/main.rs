@@ -1,6 +1,8 @@
 //! The lease and the fence on every backend, with the mistakes that the same tests reject.
 #![cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod advisory;
 mod clock;
 #[cfg(all(feature = "etcd", feature = "sqlite"))]
 mod etcd_server;
@@ -12,10 +14,14 @@ mod holding;
 mod logging;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod redis_server;
+#[cfg(all(feature = "redis", feature = "sqlite"))]
+mod redlock;
 mod rig;
 mod running;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod stopped_holder;
+#[cfg(any(feature = "postgres", feature = "mysql", all(feature = "redis", feature = "sqlite")))]
+mod tokenless;
 mod waking;
 mod wire;
 mod world;

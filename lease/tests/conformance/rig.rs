@@ -1,9 +1,15 @@
 //! One lock store under test, and what is needed to do to it what a test cannot wait for.
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod advisory;
+#[cfg(any(feature = "postgres", feature = "mysql", all(feature = "redis", feature = "sqlite")))]
+mod numbered;
 #[cfg(all(feature = "etcd", feature = "sqlite"))]
 mod etcd;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod redis;
+#[cfg(all(feature = "redis", feature = "sqlite"))]
+pub(crate) mod redlock;
 mod sql;
 #[cfg(all(feature = "zookeeper", feature = "sqlite"))]
 mod zookeeper;
@@ -11,12 +17,16 @@ mod zookeeper;
 use leastlock_lease::{FencedStore, LeaseSql, OwnerNonce};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) use advisory::Advisory;
 #[cfg(all(feature = "etcd", feature = "sqlite"))]
 pub(crate) use etcd::Etcd;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 pub(crate) use redis::Redis;
-pub(crate) use sql::Sql;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
+pub(crate) use redlock::Redlock;
+pub(crate) use sql::Sql;
+#[cfg(any(feature = "postgres", feature = "mysql", all(feature = "redis", feature = "sqlite")))]
 pub(crate) use sql::protected;
 
 #[cfg(all(feature = "zookeeper", feature = "sqlite"))]

@@ -1,7 +1,7 @@
 //! Work under a lease.
 
 mod doubles;
-mod suite;
+pub(crate) mod suite;
 
 crate::rig::mount!(suite:
     the_work_of_the_guide_runs_in_a_spawned_task,

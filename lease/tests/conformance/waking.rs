@@ -1,7 +1,7 @@
 //! Waiting: who is woken by what. (In which order is shown in `queue`.)
 
 mod doubles;
-mod suite;
+pub(crate) mod suite;
 
 crate::rig::mount!(suite:
     a_release_elsewhere_is_heard_where_the_store_tells_of_it,

@@ -1,0 +1,2 @@
+-- Takes no lock.
+SELECT CAST(CONNECTION_ID() AS SIGNED)
