@@ -132,6 +132,12 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
+    /// The names or the statement cannot be used for a [`FencedTable`](crate::FencedTable).
+    #[error("not usable for a fenced table: {fault}")]
+    Table {
+        /// The rule that it breaks.
+        fault: &'static str,
+    },
     /// The work of a [`run`](crate::Lease::run) failed.
     #[error("the work under the lease failed")]
     Work {
@@ -172,6 +178,7 @@ impl Error {
             | Self::Randomness { .. }
             | Self::TokenBelowFloor { .. }
             | Self::Refused { .. }
+            | Self::Table { .. }
             | Self::Commit { .. }
             | Self::Work { .. } => false,
         }

@@ -70,6 +70,8 @@
 //! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
 //! | `run`, `scope`, `work_error` | the work under a lease, and how that ends |
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
+//! | `table` | rows that carry a fence of their own ([`FencedTable`]) |
+//! | `owner_mark` | what stands for an owner where others can read it |
 //!
 //! # Logging
 //! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, late write refused, seal waits, tasks outlived)
@@ -90,6 +92,7 @@ mod lease;
 mod leases;
 mod lock_name;
 mod migrations;
+mod owner_mark;
 mod permit;
 mod queue;
 #[cfg(feature = "redis")]
@@ -102,6 +105,7 @@ mod sql;
 mod sql_store;
 mod state;
 mod store;
+mod table;
 mod token;
 mod wake;
 mod work_error;
@@ -130,5 +134,6 @@ pub use crate::store::{
     Claim, FairStore, FencedStore, Grant, Holder, LeaseStore, Pause, Polling, Release, Renewal, StoreError, StoreToken,
     Waiter,
 };
+pub use crate::table::{FencedTable, FencedUpdate, RowRule, TableBuilder};
 pub use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 pub use crate::work_error::WorkError;
