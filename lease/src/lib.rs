@@ -70,8 +70,8 @@
 //! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
 //! | `run`, `scope`, `work_error` | the work under a lease, and how that ends |
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
-//! | `table` | rows that carry a fence of their own ([`FencedTable`]) |
-//! | `owner_mark` | what stands for an owner where others can read it |
+//! | `table`, `file` | other resources: rows ([`FencedTable`]), files ([`FencedFile`]) |
+//! | `record`, `owner_mark` | what stands at a file, and for an owner where others can read it |
 //!
 //! # Logging
 //! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, late write refused, seal waits, tasks outlived)
@@ -85,6 +85,7 @@ mod clock;
 mod error;
 mod event;
 mod fence;
+mod file;
 mod held;
 mod hold;
 mod kind;
@@ -95,6 +96,7 @@ mod migrations;
 mod owner_mark;
 mod permit;
 mod queue;
+mod record;
 #[cfg(feature = "redis")]
 mod redis;
 mod release;
@@ -115,6 +117,7 @@ pub use crate::capabilities::{Capabilities, FloorRule, LeaseEnding, Order, WakeU
 pub use crate::clock::{BootClock, BootTime, Clock};
 pub use crate::error::Error;
 pub use crate::fence::{Blocker, Fence, Protected, Refusal, Sealed};
+pub use crate::file::{Draft, FencedFile};
 pub use crate::hold::Hold;
 pub use crate::kind::{Correctness, Efficiency, Kind};
 pub use crate::lease::{CorrectnessLease, EfficiencyLease, Lease};

@@ -29,10 +29,23 @@ impl OwnerMark {
         bytes.try_into().ok().map(Self)
     }
 
+    /// Of the 32 hexadecimal digits that `Display` wrote.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let is_hexadecimal = text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let value = is_hexadecimal.then(|| u128::from_str_radix(text, 16).ok())??;
+        Some(Self(value.to_be_bytes()))
+    }
+
     /// The hash that log lines show of the same owner.
     pub(crate) const fn hash(&self) -> OwnerHash {
         let [a, b, c, d, ..] = self.0;
         OwnerHash::of_first([a, b, c, d])
+    }
+}
+
+impl fmt::Display for OwnerMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
 }
 
@@ -47,9 +60,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_shows_the_hash_of_its_nonce() {
+    fn a_mark_shows_the_hash_of_its_nonce_and_comes_back_from_its_digits() {
         let mark = OwnerMark::of(&[7; 16]);
         assert_eq!(mark.hash(), OwnerHash::of(&[7; 16]));
+        assert_eq!(OwnerMark::parse(&mark.to_string()), Some(mark));
         assert_eq!(OwnerMark::from_bytes(mark.as_bytes()), Some(mark));
+        let zero = format!("{:032x}", 0);
+        for wrong in
+            ["", "0", &zero[1..], &format!("{zero}0"), &zero.replacen('0', "A", 1), &zero.replacen('0', "+", 1)]
+        {
+            assert_eq!(OwnerMark::parse(wrong), None, "{wrong}");
+        }
     }
 }

@@ -60,6 +60,11 @@ impl Permit {
         OwnerMark::of(self.owner().as_bytes())
     }
 
+    /// The same permit, for something of this crate's that outlives a borrow.
+    pub(crate) fn again(&self) -> Self {
+        Self { held: Arc::clone(&self.held), token: self.token }
+    }
+
     /// The refusal that needs no resource, if the lease is over on the holder's side.
     pub(crate) fn refusal_if_lost(&self) -> Option<Refusal> {
         match self.held.standing() {
