@@ -152,6 +152,18 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The object store failed in a seal, a publication or a read of a fenced object. After a publication, whether it took
+    /// effect is not known: publish again.
+    #[error("the object store failed to {operation}")]
+    ObjectStore {
+        /// What was being done.
+        operation: &'static str,
+        /// Whether doing it again can help.
+        retryable: bool,
+        /// What it said.
+        #[source]
+        source: Box<dyn StdError + Send + Sync>,
+    },
     /// What stands where the sealed generation should be is no record of one: somebody else writes there, or it was damaged.
     /// Nothing is sealed or written over it.
     #[error(
@@ -194,7 +206,9 @@ impl Error {
             | Self::SealTimeout { .. }
             | Self::Cancelled { .. } => true,
             Self::Store { source, .. } => source.is_retryable(),
-            Self::Database { retryable, .. } | Self::File { retryable, .. } => *retryable,
+            Self::Database { retryable, .. } | Self::File { retryable, .. } | Self::ObjectStore { retryable, .. } => {
+                *retryable
+            }
             Self::LockName { .. }
             | Self::Resource { .. }
             | Self::Hold { .. }

@@ -70,8 +70,8 @@
 //! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
 //! | `run`, `scope`, `work_error` | the work under a lease, and how that ends |
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
-//! | `table`, `file` | other resources: rows ([`FencedTable`]), files ([`FencedFile`]) |
-//! | `record`, `owner_mark` | what stands at a file, and for an owner where others can read it |
+//! | `table`, `file`, `object` | other resources: rows ([`FencedTable`]), files ([`FencedFile`]), objects (`FencedObject`, feature `object-store`) |
+//! | `record`, `owner_mark` | what stands at a file or an object, and for an owner where others can read it |
 //!
 //! # Logging
 //! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, late write refused, seal waits, tasks outlived)
@@ -93,6 +93,8 @@ mod lease;
 mod leases;
 mod lock_name;
 mod migrations;
+#[cfg(feature = "object-store")]
+mod object;
 mod owner_mark;
 mod permit;
 mod queue;
@@ -124,6 +126,8 @@ pub use crate::lease::{CorrectnessLease, EfficiencyLease, Lease};
 pub use crate::leases::Leases;
 pub use crate::lock_name::LockName;
 pub use crate::migrations::MIGRATIONS;
+#[cfg(feature = "object-store")]
+pub use crate::object::FencedObject;
 pub use crate::permit::Permit;
 #[cfg(feature = "redis")]
 pub use crate::redis::{AcceptBestEffortToken, Durability, Durable, RedisLeaseStore, RedisWaiter, Undurable};
