@@ -72,6 +72,7 @@
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
 //! | `table`, `file`, `object` | other resources: rows ([`FencedTable`]), files ([`FencedFile`]), objects (`FencedObject`, feature `object-store`) |
 //! | `record`, `owner_mark` | what stands at a file or an object, and for an owner where others can read it |
+//! | `http` | the header `Fencing-Token`, and a layer that checks it (feature `tower`) |
 //!
 //! # Logging
 //! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, late write refused, seal waits, tasks outlived)
@@ -88,6 +89,8 @@ mod fence;
 mod file;
 mod held;
 mod hold;
+#[cfg(feature = "tower")]
+pub mod http;
 mod kind;
 mod lease;
 mod leases;
