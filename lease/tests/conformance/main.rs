@@ -8,6 +8,7 @@ mod holding;
 mod logging;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod redis_server;
+mod resources;
 mod rig;
 mod running;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
