@@ -1,6 +1,7 @@
 //! Why an operation on a lease or a fence did not happen.
 
 use std::error::Error as StdError;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::fence::{Blocker, Refusal};
@@ -138,6 +139,46 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
+    /// The names or the statement cannot be used for a [`FencedTable`](crate::FencedTable).
+    #[error("not usable for a fenced table: {fault}")]
+    Table {
+        /// The rule that it breaks.
+        fault: &'static str,
+    },
+    /// The file system failed in a seal, a draft or a publication of a [`FencedFile`](crate::FencedFile).
+    #[error("could not {operation} {}", path.display())]
+    File {
+        /// What was being done.
+        operation: &'static str,
+        /// The protected file.
+        path: Box<Path>,
+        /// Whether doing it again can help.
+        retryable: bool,
+        /// What it said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The object store failed in a seal, a publication or a read of a fenced object. After a publication, whether it took
+    /// effect is not known: publish again.
+    #[error("the object store failed to {operation}")]
+    ObjectStore {
+        /// What was being done.
+        operation: &'static str,
+        /// Whether doing it again can help.
+        retryable: bool,
+        /// What it said.
+        #[source]
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// What stands where the sealed generation should be is no record of one: somebody else writes there, or it was damaged.
+    /// Nothing is sealed or written over it.
+    #[error(
+        "the record of the generation sealed at {resource} cannot be read; restore it, or remove it if no holder is left"
+    )]
+    Record {
+        /// The resource.
+        resource: Box<str>,
+    },
     /// The work of a [`run`](crate::Lease::run) failed.
     #[error("the work under the lease failed")]
     Work {
@@ -171,7 +212,9 @@ impl Error {
             | Self::SealTimeout { .. }
             | Self::Cancelled { .. } => true,
             Self::Store { source, .. } => source.is_retryable(),
-            Self::Database { retryable, .. } => *retryable,
+            Self::Database { retryable, .. } | Self::File { retryable, .. } | Self::ObjectStore { retryable, .. } => {
+                *retryable
+            }
             Self::LockName { .. }
             | Self::Resource { .. }
             | Self::Hold { .. }
@@ -179,6 +222,8 @@ impl Error {
             | Self::Randomness { .. }
             | Self::TokenBelowFloor { .. }
             | Self::Refused { .. }
+            | Self::Table { .. }
+            | Self::Record { .. }
             | Self::Commit { .. }
             | Self::Work { .. } => false,
         }

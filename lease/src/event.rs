@@ -60,6 +60,19 @@ pub(crate) fn refused(permit: &Permit, resource: &str, refusal: Refusal) {
     event!(permit.held(), resource, ?refusal, "late write refused");
 }
 
+/// The same for a token that came with a request, whose lease is elsewhere.
+#[cfg(feature = "tower")]
+pub(crate) fn refused_request(token: crate::FencingToken, owner: crate::OwnerHash, resource: &str, refusal: Refusal) {
+    tracing::info!(
+        target: "leastlock_lease",
+        token = token.value(),
+        %owner,
+        resource,
+        ?refusal,
+        "late write refused"
+    );
+}
+
 pub(crate) fn seal_waits(permit: &Permit, resource: &str, blocker: &Blocker) {
     event!(
         permit.held(),

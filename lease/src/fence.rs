@@ -7,6 +7,8 @@
 //! | [`Fence::begin`] | begins one that is protected |
 
 mod blocker;
+#[cfg(feature = "tower")]
+mod brought;
 mod check;
 mod protected;
 mod seal;
@@ -23,6 +25,8 @@ use crate::sql::{LeaseSql, Mark};
 use crate::token::FencingToken;
 
 pub use blocker::Blocker;
+#[cfg(feature = "tower")]
+pub(crate) use brought::Brought;
 pub use check::Refusal;
 pub use protected::Protected;
 pub use seal::Sealed;

@@ -72,6 +72,9 @@
 //! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
 //! | `run`, `scope`, `work_error` | the work under a lease, and how that ends |
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
+//! | `table`, `file`, `object` | other resources: rows ([`FencedTable`]), files ([`FencedFile`]), objects (`FencedObject`, feature `object-store`) |
+//! | `record`, `owner_mark` | what stands at a file or an object, and for an owner where others can read it |
+//! | `http` | the header `Fencing-Token`, and a layer that checks it (feature `tower`) |
 //!
 //! # Logging
 //! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, late write refused, seal waits, tasks outlived)
@@ -89,15 +92,22 @@ mod error;
 mod etcd;
 mod event;
 mod fence;
+mod file;
 mod held;
 mod hold;
+#[cfg(feature = "tower")]
+pub mod http;
 mod kind;
 mod lease;
 mod leases;
 mod lock_name;
 mod migrations;
+#[cfg(feature = "object-store")]
+mod object;
+mod owner_mark;
 mod permit;
 mod queue;
+mod record;
 #[cfg(feature = "redis")]
 mod redis;
 mod release;
@@ -108,6 +118,7 @@ mod sql;
 mod sql_store;
 mod state;
 mod store;
+mod table;
 mod token;
 mod wake;
 mod work_error;
@@ -125,12 +136,15 @@ pub use crate::error::Error;
 #[cfg(feature = "etcd")]
 pub use crate::etcd::{EtcdLeaseStore, EtcdWaiter};
 pub use crate::fence::{Blocker, Fence, Protected, Refusal, Sealed};
+pub use crate::file::{Draft, FencedFile};
 pub use crate::hold::Hold;
 pub use crate::kind::{Correctness, Efficiency, Kind};
 pub use crate::lease::{CorrectnessLease, EfficiencyLease, Lease};
 pub use crate::leases::Leases;
 pub use crate::lock_name::LockName;
 pub use crate::migrations::MIGRATIONS;
+#[cfg(feature = "object-store")]
+pub use crate::object::FencedObject;
 pub use crate::permit::Permit;
 #[cfg(feature = "redis")]
 pub use crate::redis::{
@@ -146,6 +160,7 @@ pub use crate::store::{
     Claim, FairStore, FencedStore, Grant, Holder, LeaseStore, Pause, Polling, Release, Renewal, StoreError, StoreToken,
     Waiter,
 };
+pub use crate::table::{FencedTable, FencedUpdate, RowRule, TableBuilder};
 pub use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 pub use crate::work_error::WorkError;
 #[cfg(feature = "zookeeper")]

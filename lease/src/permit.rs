@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::accessors::accessors;
 use crate::error::Error;
+use crate::fence::Refusal;
 use crate::held::Held;
+use crate::owner_mark::OwnerMark;
 use crate::token::{FencingToken, OwnerNonce};
 
 /// The right to write to a protected resource, as one holder of a lease has it.
@@ -51,5 +53,23 @@ impl Permit {
 
     pub(crate) fn held(&self) -> &Held {
         &self.held
+    }
+
+    /// What stands for the owner where others can read it.
+    pub(crate) fn owner_mark(&self) -> OwnerMark {
+        OwnerMark::of(self.owner().as_bytes())
+    }
+
+    /// The same permit, for something of this crate's that outlives a borrow.
+    pub(crate) fn again(&self) -> Self {
+        Self { held: Arc::clone(&self.held), token: self.token }
+    }
+
+    /// The refusal that needs no resource, if the lease is over on the holder's side.
+    pub(crate) fn refusal_if_lost(&self) -> Option<Refusal> {
+        match self.held.standing() {
+            Err(Error::Lost { reason, .. }) => Some(Refusal::Lost { reason }),
+            _ => None,
+        }
     }
 }

@@ -6,6 +6,7 @@ mod mysql;
 mod postgres;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod returning;
+mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -20,12 +21,15 @@ use crate::lock_name::LockName;
 use crate::store::{Claim, Waiter};
 use crate::wake::Bells;
 
+pub(crate) use self::row::Part;
+use self::row::RowSql;
+
 /// An SQL engine that can keep leases and fences. Sealed: implemented for `sqlx::Postgres`, `sqlx::Sqlite` and
 /// `sqlx::MySql`, each behind the feature of its name.
 ///
 /// # Contract
 /// The files in `sql/` say of each statement which lock it takes, at which isolation level it is right, and why.
-pub trait LeaseSql: Engine {}
+pub trait LeaseSql: Engine + RowSql {}
 
 /// What differs between the engines. Public for the bound above, and not to be named outside.
 pub trait Engine: Dialect {

@@ -107,7 +107,12 @@ impl OwnerHash {
     #[must_use]
     pub fn of(nonce: &[u8]) -> Self {
         let digest = Sha256::digest(nonce);
-        Self([digest[0], digest[1], digest[2], digest[3]])
+        Self::of_first([digest[0], digest[1], digest[2], digest[3]])
+    }
+
+    /// Of the first four bytes of the SHA-256.
+    pub(crate) const fn of_first(digest: [u8; 4]) -> Self {
+        Self(digest)
     }
 
     /// Reads one as it is shown.

@@ -34,8 +34,12 @@ pub enum Refusal {
         /// Its short hash.
         owner: OwnerHash,
     },
-    /// The permit's generation is not sealed: [`Fence::seal`] comes first.
+    /// The permit's generation is not sealed: [`Fence::seal`] comes first, or the resource's own.
     NotSealed,
+    /// This generation has written the row already, and [`RowRule::Strict`](crate::RowRule::Strict) allows one write.
+    Spent,
+    /// There is no such row, or its generation is NULL.
+    Absent,
 }
 
 impl Refusal {
@@ -60,6 +64,8 @@ impl fmt::Display for Refusal {
             Self::Superseded { by } => write!(f, "generation {by} has taken over"),
             Self::OtherOwner { owner } => write!(f, "owner {owner} has sealed the same number"),
             Self::NotSealed => f.write_str("it is not sealed; seal first"),
+            Self::Spent => f.write_str("it has written the row already"),
+            Self::Absent => f.write_str("there is no such row, or its generation is NULL"),
         }
     }
 }

@@ -68,6 +68,11 @@ impl Fence {
 }
 
 impl<DB: LeaseSql> Protected<DB> {
+    #[cfg(feature = "tower")]
+    pub(super) fn new(tx: Transaction<'static, DB>) -> Self {
+        Self { tx: Some(tx) }
+    }
+
     /// Commits, and fails where the transaction was ended by an error that somebody overlooked.
     ///
     /// # Errors

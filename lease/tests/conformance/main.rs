@@ -16,6 +16,7 @@ mod logging;
 mod redis_server;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod redlock;
+mod resources;
 mod rig;
 mod running;
 #[cfg(any(feature = "postgres", feature = "mysql"))]

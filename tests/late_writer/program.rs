@@ -1,0 +1,88 @@
+//! The program under test, run as a user runs it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// One run of the example, as it is put together.
+#[derive(Debug)]
+pub(crate) struct LateWriter(Command);
+
+/// How a run ended, and what it said.
+pub(crate) struct Output {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl LateWriter {
+    pub(crate) fn new() -> Self {
+        let mut command = Command::new(binary());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command)
+    }
+
+    pub(crate) fn argument(mut self, name: &str, value: &str) -> Self {
+        self.0.args([name, value]);
+        self
+    }
+
+    pub(crate) fn flag(mut self, name: &str) -> Self {
+        self.0.arg(name);
+        self
+    }
+
+    /// Runs to the end; a run that outlasts `limit` is killed and fails the test.
+    pub(crate) fn run(mut self, limit: Duration) -> Output {
+        let mut child = self.0.spawn().expect("the example starts");
+        let deadline = Instant::now() + limit;
+        while child.try_wait().expect("the child can be waited for").is_none() {
+            if Instant::now() > deadline {
+                child.kill().expect("the child can be killed");
+                let output = Output::from(child.wait_with_output().expect("its output"));
+                panic!("{:?} outlasted {limit:?}: {output}", self.0);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Output::from(child.wait_with_output().expect("its output"))
+    }
+}
+
+impl From<std::process::Output> for Output {
+    fn from(output: std::process::Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+impl fmt::Display for Output {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "exit code {:?}\n{}\n{}", self.code, self.stdout, self.stderr)
+    }
+}
+
+/// The example's binary, built once if this test was not built together with it.
+fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let test = std::env::current_exe().expect("the test's own path");
+        let profile = test.ancestors().nth(2).expect("target/<profile>/deps/<test>");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--example", "late_writer"]);
+        // As the other examples are built, so that the dependencies are built once.
+        let optional = [
+            ("tower", cfg!(feature = "tower")),
+            ("mysql", cfg!(feature = "mysql")),
+            ("http", cfg!(feature = "http")),
+            ("metrics", cfg!(feature = "metrics")),
+        ];
+        for (feature, _) in optional.into_iter().filter(|(_, is_on)| *is_on) {
+            cargo.args(["--features", feature]);
+        }
+        let built = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status();
+        assert!(built.expect("cargo runs").success(), "the example does not build");
+        profile.join("examples").join("late_writer")
+    })
+}
