@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::fence::{Blocker, Refusal};
 use crate::lock_name::LockName;
+use crate::once::Done;
 use crate::state::LossReason;
 use crate::store::{Holder, StoreError};
 use crate::token::FencingToken;
@@ -132,6 +133,14 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
+    /// The period is done already. [`once`](crate::Leases::once) answers it as [`Once::Done`](crate::Once::Done).
+    #[error("{name} is {done}")]
+    PeriodDone {
+        /// The lock of the period.
+        name: LockName,
+        /// By whom, and when.
+        done: Done,
+    },
     /// The work of a [`run`](crate::Lease::run) failed.
     #[error("the work under the lease failed")]
     Work {
@@ -173,6 +182,7 @@ impl Error {
             | Self::TokenBelowFloor { .. }
             | Self::Refused { .. }
             | Self::Commit { .. }
+            | Self::PeriodDone { .. }
             | Self::Work { .. } => false,
         }
     }

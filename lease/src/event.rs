@@ -56,6 +56,10 @@ pub(crate) fn outlived(held: &Held, tasks: usize) {
     event!(held, tasks, "tasks outlived the lease's cancel deadline");
 }
 
+pub(crate) fn period_done(held: &Held) {
+    event!(held, completed_at_ms = unix_ms(Duration::ZERO), "period done");
+}
+
 pub(crate) fn refused(permit: &Permit, resource: &str, refusal: Refusal) {
     event!(permit.held(), resource, ?refusal, "late write refused");
 }

@@ -69,10 +69,12 @@
 //! | `leases`, `acquire`, `renewal`, `release` | a lease's life: [`Leases`], [`Acquire`], [`Released`] |
 //! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
 //! | `run`, `scope`, `work_error` | the work under a lease, and how that ends |
+//! | `once` | work that is done once a period ([`Leases::once`], [`Period`]) |
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
 //!
 //! # Logging
-//! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, late write refused, seal waits, tasks outlived)
+//! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, late write refused, seal waits, tasks outlived,
+//! period done)
 //! are logged at INFO with the target `leastlock_lease`: lock, token, owner as a short hash, job, times. Nothing else is
 //! logged above TRACE.
 
@@ -90,6 +92,7 @@ mod lease;
 mod leases;
 mod lock_name;
 mod migrations;
+mod once;
 mod permit;
 mod queue;
 #[cfg(feature = "redis")]
@@ -117,6 +120,7 @@ pub use crate::lease::{CorrectnessLease, EfficiencyLease, Lease};
 pub use crate::leases::Leases;
 pub use crate::lock_name::LockName;
 pub use crate::migrations::MIGRATIONS;
+pub use crate::once::{Completed, Done, Marked, Once, Period, Turn};
 pub use crate::permit::Permit;
 #[cfg(feature = "redis")]
 pub use crate::redis::{AcceptBestEffortToken, Durability, Durable, RedisLeaseStore, RedisWaiter, Undurable};

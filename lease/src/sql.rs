@@ -43,6 +43,12 @@ pub trait Engine: Dialect {
     const RELEASE: &'static str;
     /// resource → generation and nonce of the gate, generation of the guard or NULL.
     const SEALED: &'static str;
+    /// job, period, nonce → one row changed, or none.
+    const ONCE_COMPLETE: &'static str;
+    /// job, period → nonce, how long it took in ms, how long ago in ms.
+    const ONCE_DONE: &'static str;
+    /// age in ms, limit → rows changed.
+    const ONCE_FORGET: &'static str;
 
     /// The token, if the lock is granted. One attempt, of which every statement is its own transaction: a process that stops
     /// between two of them keeps no row locked.
@@ -82,6 +88,14 @@ pub trait Engine: Dialect {
         mark: Mark<'_>,
         idle: Duration,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+
+    /// Marks a period as done in the caller's transaction; `false` if it is marked. Waits for whoever has marked it and not
+    /// committed.
+    fn once_mark(
+        connection: &mut Self::Connection,
+        once: OnceMark<'_>,
+        idle: Duration,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
 }
 
 /// The steps of a seal.
@@ -102,6 +116,18 @@ pub enum Step {
 pub struct Mark<'a> {
     pub(crate) resource: &'a str,
     pub(crate) generation: i64,
+    pub(crate) owner: &'a [u8],
+}
+
+/// Whose mark a period gets.
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite", feature = "mysql")),
+    expect(dead_code, reason = "the engines read it")
+)]
+#[derive(Debug, Clone, Copy)]
+pub struct OnceMark<'a> {
+    pub(crate) job: &'a str,
+    pub(crate) period: &'a str,
     pub(crate) owner: &'a [u8],
 }
 

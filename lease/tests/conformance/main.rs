@@ -6,6 +6,7 @@ mod fencing;
 mod holding;
 #[cfg(feature = "sqlite")]
 mod logging;
+mod once;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod redis_server;
 mod rig;
