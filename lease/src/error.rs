@@ -32,6 +32,12 @@ pub enum Error {
         /// The limit.
         fault: &'static str,
     },
+    /// The approval of a forced release is incomplete.
+    #[error("not an approval: {fault}")]
+    Approval {
+        /// What is missing or too much.
+        fault: &'static str,
+    },
     /// The operating system gave no random numbers for the owner nonce.
     #[error("no random numbers for the owner nonce")]
     Randomness {
@@ -178,6 +184,7 @@ impl Error {
             Self::LockName { .. }
             | Self::Resource { .. }
             | Self::Hold { .. }
+            | Self::Approval { .. }
             | Self::Randomness { .. }
             | Self::TokenBelowFloor { .. }
             | Self::Refused { .. }

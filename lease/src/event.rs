@@ -5,6 +5,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::admin::Seizure;
 use crate::fence::{Blocker, Refusal};
 use crate::held::Held;
 use crate::permit::Permit;
@@ -58,6 +59,30 @@ pub(crate) fn outlived(held: &Held, tasks: usize) {
 
 pub(crate) fn period_done(held: &Held) {
     event!(held, completed_at_ms = unix_ms(Duration::ZERO), "period done");
+}
+
+pub(crate) fn force_released(seizure: &Seizure) {
+    tracing::info!(
+        target: "leastlock_lease",
+        lock = %seizure.name(),
+        token = seizure.token().value(),
+        owner = %seizure.operation(),
+        released_at_ms = unix_ms(Duration::ZERO),
+        "lease taken away by an operator"
+    );
+}
+
+pub(crate) fn forced_seal_waits(seizure: &Seizure, resource: &str, blocker: &Blocker) {
+    tracing::info!(
+        target: "leastlock_lease",
+        lock = %seizure.name(),
+        token = seizure.token().value(),
+        owner = %seizure.operation(),
+        resource,
+        blocker_pid = blocker.pid,
+        blocker_state = blocker.state.as_deref(),
+        "seal waits for an open transaction"
+    );
 }
 
 pub(crate) fn refused(permit: &Permit, resource: &str, refusal: Refusal) {

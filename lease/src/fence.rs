@@ -8,6 +8,7 @@
 
 mod blocker;
 mod check;
+mod forced;
 mod protected;
 mod seal;
 

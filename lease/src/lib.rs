@@ -70,16 +70,18 @@
 //! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
 //! | `run`, `scope`, `work_error` | the work under a lease, and how that ends |
 //! | `once` | work that is done once a period ([`Leases::once`], [`Period`]) |
+//! | `admin` | what operators see ([`Inspect`]), and how they take a lock away ([`Forced`]) |
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
 //!
 //! # Logging
-//! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, late write refused, seal waits, tasks outlived,
+//! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, taken away, late write refused, seal waits, tasks outlived,
 //! period done)
 //! are logged at INFO with the target `leastlock_lease`: lock, token, owner as a short hash, job, times. Nothing else is
 //! logged above TRACE.
 
 mod accessors;
 mod acquire;
+mod admin;
 mod capabilities;
 mod clock;
 mod error;
@@ -110,6 +112,7 @@ mod wake;
 mod work_error;
 
 pub use crate::acquire::Acquire;
+pub use crate::admin::{Approval, AuditEntry, AuditOutcome, Forced, Inspect, LockRecord, Seizure, Standing, audit};
 pub use crate::capabilities::{Capabilities, FloorRule, LeaseEnding, Order, WakeUp};
 pub use crate::clock::{BootClock, BootTime, Clock};
 pub use crate::error::Error;

@@ -49,6 +49,20 @@ pub trait Engine: Dialect {
     const ONCE_DONE: &'static str;
     /// age in ms, limit → rows changed.
     const ONCE_FORGET: &'static str;
+    /// name → name, nonce, token, age in ms, remaining ms, job, 0 held or 1 expired or 2 released.
+    const INSPECT: &'static str;
+    /// name, limit → the same of the locks that are held, from behind the name.
+    const LIST: &'static str;
+    /// name → the same, locked.
+    const FORCE_LOCK: &'static str;
+    /// nonce of the operation, name, end of the approval in ms → one row changed, or none.
+    const FORCE_RELEASE: &'static str;
+    /// nonce of the operation, name, token, approver, reason, end of the approval in ms, outcome or NULL, token or NULL.
+    const AUDIT: &'static str;
+    /// outcome, token or NULL, nonce of the operation.
+    const AUDIT_SETTLE: &'static str;
+    /// id, limit → the rows before it, as [`AuditEntry`](crate::AuditEntry) has them.
+    const AUDIT_READ: &'static str;
 
     /// The token, if the lock is granted. One attempt, of which every statement is its own transaction: a process that stops
     /// between two of them keeps no row locked.

@@ -29,6 +29,13 @@ impl Engine for MySql {
     const ONCE_COMPLETE: &'static str = include_str!("../../sql/mysql/once_complete.sql");
     const ONCE_DONE: &'static str = include_str!("../../sql/mysql/once_done.sql");
     const ONCE_FORGET: &'static str = include_str!("../../sql/mysql/once_forget.sql");
+    const INSPECT: &'static str = include_str!("../../sql/mysql/inspect.sql");
+    const LIST: &'static str = include_str!("../../sql/mysql/list.sql");
+    const FORCE_LOCK: &'static str = include_str!("../../sql/mysql/force_lock.sql");
+    const FORCE_RELEASE: &'static str = include_str!("../../sql/mysql/force_release.sql");
+    const AUDIT: &'static str = include_str!("../../sql/mysql/audit.sql");
+    const AUDIT_SETTLE: &'static str = include_str!("../../sql/mysql/audit_settle.sql");
+    const AUDIT_READ: &'static str = include_str!("../../sql/mysql/audit_read.sql");
 
     /// Two statements if somebody else holds the lock, three if it is new.
     async fn acquire(connection: &mut MySqlConnection, claim: Claim<'_>) -> Result<Option<i64>, sqlx::Error> {

@@ -30,6 +30,13 @@ impl Engine for Postgres {
     const ONCE_COMPLETE: &'static str = include_str!("../../sql/postgres/once_complete.sql");
     const ONCE_DONE: &'static str = include_str!("../../sql/postgres/once_done.sql");
     const ONCE_FORGET: &'static str = include_str!("../../sql/postgres/once_forget.sql");
+    const INSPECT: &'static str = include_str!("../../sql/postgres/inspect.sql");
+    const LIST: &'static str = include_str!("../../sql/postgres/list.sql");
+    const FORCE_LOCK: &'static str = include_str!("../../sql/postgres/force_lock.sql");
+    const FORCE_RELEASE: &'static str = include_str!("../../sql/postgres/force_release.sql");
+    const AUDIT: &'static str = include_str!("../../sql/postgres/audit.sql");
+    const AUDIT_SETTLE: &'static str = include_str!("../../sql/postgres/audit_settle.sql");
+    const AUDIT_READ: &'static str = include_str!("../../sql/postgres/audit_read.sql");
 
     async fn acquire(connection: &mut PgConnection, claim: Claim<'_>) -> Result<Option<i64>, sqlx::Error> {
         returning::acquire::<Self>(connection, include_str!("../../sql/postgres/acquire.sql"), claim).await

@@ -26,6 +26,13 @@ impl Engine for Sqlite {
     const ONCE_COMPLETE: &'static str = include_str!("../../sql/sqlite/once_complete.sql");
     const ONCE_DONE: &'static str = include_str!("../../sql/sqlite/once_done.sql");
     const ONCE_FORGET: &'static str = include_str!("../../sql/sqlite/once_forget.sql");
+    const INSPECT: &'static str = include_str!("../../sql/sqlite/inspect.sql");
+    const LIST: &'static str = include_str!("../../sql/sqlite/list.sql");
+    const FORCE_LOCK: &'static str = include_str!("../../sql/sqlite/force_lock.sql");
+    const FORCE_RELEASE: &'static str = include_str!("../../sql/sqlite/force_release.sql");
+    const AUDIT: &'static str = include_str!("../../sql/sqlite/audit.sql");
+    const AUDIT_SETTLE: &'static str = include_str!("../../sql/sqlite/audit_settle.sql");
+    const AUDIT_READ: &'static str = include_str!("../../sql/sqlite/audit_read.sql");
 
     async fn acquire(connection: &mut SqliteConnection, claim: Claim<'_>) -> Result<Option<i64>, sqlx::Error> {
         returning::acquire::<Self>(connection, include_str!("../../sql/sqlite/acquire.sql"), claim).await

@@ -1,6 +1,7 @@
 //! The lease and the fence on every backend, with the mistakes that the same tests reject.
 #![cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 
+mod admin;
 mod clock;
 mod fencing;
 mod holding;
