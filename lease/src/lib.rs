@@ -70,6 +70,7 @@
 //! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
 //! | `run`, `scope`, `work_error` | the work under a lease, and how that ends |
 //! | `once` | work that is done once a period ([`Leases::once`], [`Period`]) |
+//! | `election` | a leader among many ([`Election`]), and who looks ([`Observer`]) |
 //! | `admin` | what operators see ([`Inspect`]), and how they take a lock away ([`Forced`]) |
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
 //!
@@ -84,6 +85,7 @@ mod acquire;
 mod admin;
 mod capabilities;
 mod clock;
+mod election;
 mod error;
 mod event;
 mod fence;
@@ -115,6 +117,7 @@ pub use crate::acquire::Acquire;
 pub use crate::admin::{Approval, AuditEntry, AuditOutcome, Forced, Inspect, LockRecord, Seizure, Standing, audit};
 pub use crate::capabilities::{Capabilities, FloorRule, LeaseEnding, Order, WakeUp};
 pub use crate::clock::{BootClock, BootTime, Clock};
+pub use crate::election::{Election, HandedOver, Leadership, Led, Observer};
 pub use crate::error::Error;
 pub use crate::fence::{Blocker, Fence, Protected, Refusal, Sealed};
 pub use crate::hold::Hold;

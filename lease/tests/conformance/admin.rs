@@ -27,6 +27,8 @@ macro_rules! mount {
         }
     };
 }
+pub(crate) use force::Admin;
+pub(crate) use mount;
 
 mount!(suite:
     what_stands_is_shown_in_every_state,

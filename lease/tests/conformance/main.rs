@@ -3,6 +3,7 @@
 
 mod admin;
 mod clock;
+mod election;
 mod fencing;
 mod holding;
 #[cfg(feature = "sqlite")]
