@@ -71,6 +71,7 @@
 //! | `run`, `scope`, `work_error` | the work under a lease, and how that ends |
 //! | `once` | work that is done once a period ([`Leases::once`], [`Period`]) |
 //! | `election` | a leader among many ([`Election`]), and who looks ([`Observer`]) |
+//! | `budget` | how long a TTL must be ([`LeaseBudget`]) |
 //! | `admin` | what operators see ([`Inspect`]), and how they take a lock away ([`Forced`]) |
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
 //!
@@ -83,6 +84,7 @@
 mod accessors;
 mod acquire;
 mod admin;
+mod budget;
 mod capabilities;
 mod clock;
 mod election;
@@ -115,6 +117,7 @@ mod work_error;
 
 pub use crate::acquire::Acquire;
 pub use crate::admin::{Approval, AuditEntry, AuditOutcome, Forced, Inspect, LockRecord, Seizure, Standing, audit};
+pub use crate::budget::{LeaseBudget, Tail};
 pub use crate::capabilities::{Capabilities, FloorRule, LeaseEnding, Order, WakeUp};
 pub use crate::clock::{BootClock, BootTime, Clock};
 pub use crate::election::{Election, HandedOver, Leadership, Led, Observer};
