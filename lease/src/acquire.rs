@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::event;
 use crate::held::{Acquisition, Held, Means};
 use crate::kind::Granted;
+use crate::measure;
 use crate::queue::{Baton, HAND_ONS, Place};
 use crate::release::release;
 use crate::state::{LeaseState, LeaseStatus};
@@ -112,7 +113,9 @@ pub(crate) async fn acquire<S: LeaseStore, K: Granted<S::Token>>(
 ) -> Result<(Arc<Held>, K), Error> {
     let name = acquisition.name.clone();
     let (answer, answered) = oneshot::channel();
-    let attempts = Attempts { means, acquisition, policy, place: None, waiter: None, sent: 0, last: Last::Nothing };
+    let (measured, waiting) = (measure::Acquiring::begin(), None);
+    let (place, waiter, sent, last) = (None, None, 0, Last::Nothing);
+    let attempts = Attempts { means, acquisition, policy, place, waiter, sent, last, measured, waiting };
     let task = async move { attempts.run(answer).await };
     tokio::spawn(tracing::Instrument::in_current_span(task));
     // The task ends without an answer only by a panic of the store.
@@ -135,6 +138,8 @@ struct Attempts<S: LeaseStore> {
     waiter: Option<S::Waiter>,
     sent: u32,
     last: Last,
+    measured: measure::Acquiring,
+    waiting: Option<measure::Waiting>,
 }
 
 type Answer<K> = oneshot::Sender<Result<(Arc<Held>, K), Error>>;
@@ -143,6 +148,7 @@ impl<S: LeaseStore> Attempts<S> {
     async fn run<K: Granted<S::Token>>(mut self, mut answer: Answer<K>) {
         let give_up = Instant::now() + self.policy.max_wait;
         self.join::<K>(true);
+        self.waiting = self.place.is_some().then(measure::Waiting::begin);
         loop {
             self.wait_for_turn(give_up, &mut answer).await;
             if answer.is_closed() {
@@ -163,6 +169,7 @@ impl<S: LeaseStore> Attempts<S> {
                 let error = self.error();
                 return self.fail(answer, error).await;
             }
+            self.waiting.get_or_insert_with(measure::Waiting::begin);
             self.join::<K>(false);
             self.pause(left, &mut answer).await;
         }
@@ -274,6 +281,7 @@ impl<S: LeaseStore> Attempts<S> {
         if let Some(baton) = late {
             self.give_back(baton).await;
         }
+        self.measured.granted();
         if answer.send(Ok((held, kind))).is_err() {
             self.withdraw().await;
             self.means.queues.freed(&self.acquisition.name);
@@ -285,6 +293,8 @@ impl<S: LeaseStore> Attempts<S> {
         let _none_left = self.place.take().and_then(Place::leave_granted);
         let held = Arc::new(Held::handed_on(self.acquisition.clone(), &self.means, baton));
         event::acquired(&held);
+        self.measured.handed_on();
+        self.waiting = None;
         if let Err(Ok((held, _))) = answer.send(Ok((held, kind))) {
             let _released = release(held, None).await;
         }
@@ -304,6 +314,7 @@ impl<S: LeaseStore> Attempts<S> {
     /// Gives back first what an unanswered attempt may have got, so that the caller's next step finds nothing left behind.
     async fn fail<K>(mut self, answer: Answer<K>, error: Error) {
         self.withdraw().await;
+        self.measured.failed(&error);
         // Nobody waits any more: there is nobody to tell.
         let _gone = answer.send(Err(error));
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::admin::Seizure;
 use crate::fence::{Blocker, Refusal};
 use crate::held::Held;
+use crate::measure;
 use crate::permit::Permit;
 use crate::state::LossReason;
 use crate::store::{Release, StoreError};
@@ -86,6 +87,7 @@ pub(crate) fn forced_seal_waits(seizure: &Seizure, resource: &str, blocker: &Blo
 }
 
 pub(crate) fn refused(permit: &Permit, resource: &str, refusal: Refusal) {
+    measure::refused(refusal);
     event!(permit.held(), resource, ?refusal, "late write refused");
 }
 

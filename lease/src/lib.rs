@@ -73,6 +73,7 @@
 //! | `election` | a leader among many ([`Election`]), and who looks ([`Observer`]) |
 //! | `budget` | how long a TTL must be ([`LeaseBudget`]) |
 //! | `admin` | what operators see ([`Inspect`]), and how they take a lock away ([`Forced`]) |
+//! | `metrics` | what is measured (feature `metrics`) |
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
 //!
 //! # Logging
@@ -97,6 +98,9 @@ mod kind;
 mod lease;
 mod leases;
 mod lock_name;
+mod measure;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod migrations;
 mod once;
 mod permit;
