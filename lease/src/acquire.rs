@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::event;
 use crate::held::{Acquisition, Held, Means};
 use crate::kind::{Granted, Kind};
+use crate::measure;
 use crate::queue::{Baton, HAND_ONS, Place};
 use crate::release::release;
 use crate::state::{LeaseState, LeaseStatus, LossReason};
@@ -114,8 +115,9 @@ pub(crate) async fn acquire<S: LeaseStore, K: Granted<S::Token>>(
     let name = acquisition.name.clone();
     let (answer, answered) = oneshot::channel();
     let give_up = Instant::now() + policy.max_wait;
-    let attempts =
-        Attempts { means, acquisition, policy, give_up, place: None, waiter: None, sent: 0, last: Last::Nothing };
+    let (measured, waiting) = (measure::Acquiring::begin(), None);
+    let (place, waiter, sent, last) = (None, None, 0, Last::Nothing);
+    let attempts = Attempts { means, acquisition, policy, give_up, place, waiter, sent, last, measured, waiting };
     let mut first = std::pin::pin!(to_its_end(tracing::Instrument::in_current_span(attempts.first(answer))));
     // Declared after the attempt, so dropped before it: one that goes on without its caller finds the channel closed.
     let answered = answered;
@@ -183,6 +185,8 @@ struct Attempts<S: LeaseStore> {
     waiter: Option<S::Waiter>,
     sent: u32,
     last: Last,
+    measured: measure::Acquiring,
+    waiting: Option<measure::Waiting>,
 }
 
 type Answer<K> = oneshot::Sender<Result<Handed<K>, Error>>;
@@ -196,7 +200,10 @@ impl<S: LeaseStore> Attempts<S> {
         }
         let limit = self.policy.max_wait.max(SHORTEST_ATTEMPT);
         match self.attempt(limit, K::HANDED_ON.map_or(0, |_| HAND_ONS)).await {
-            Ok(Some((held, token))) => First::Granted(Handed::new(held, K::granted(token))),
+            Ok(Some((held, token))) => {
+                self.measured.granted();
+                First::Granted(Handed::new(held, K::granted(token)))
+            }
             // Nobody will go on with it.
             Ok(None) if answer.is_closed() => {
                 self.withdraw().await;
@@ -205,12 +212,14 @@ impl<S: LeaseStore> Attempts<S> {
             Ok(None) => First::Waits(Box::new(self), answer),
             Err(error) => {
                 self.withdraw().await;
+                self.measured.failed(&error);
                 First::Failed(error)
             }
         }
     }
 
     async fn run<K: Granted<S::Token>>(mut self, mut answer: Answer<K>) {
+        self.waiting = self.place.is_some().then(measure::Waiting::begin);
         loop {
             if self.sent > 0 {
                 let left = self.give_up.saturating_duration_since(Instant::now());
@@ -219,6 +228,7 @@ impl<S: LeaseStore> Attempts<S> {
                     let error = self.error();
                     return self.fail(answer, error).await;
                 }
+                self.waiting.get_or_insert_with(measure::Waiting::begin);
                 self.join::<K>(false);
                 self.pause(left, &mut answer).await;
             }
@@ -344,6 +354,8 @@ impl<S: LeaseStore> Attempts<S> {
         if let Some(baton) = late {
             self.give_back(baton).await;
         }
+        self.measured.granted();
+        self.waiting = None;
         // Nobody there, it is given back.
         drop(answer.send(Ok(Handed::new(held, kind))));
     }
@@ -353,6 +365,8 @@ impl<S: LeaseStore> Attempts<S> {
         let _none_left = self.place.take().and_then(Place::leave_granted);
         let held = Arc::new(Held::handed_on(self.acquisition.clone(), &self.means, baton));
         event::acquired(&held);
+        self.measured.handed_on();
+        self.waiting = None;
         // Nobody there, it is given back.
         drop(answer.send(Ok(Handed::new(held, kind))));
         // Its own claim is of no more use.
@@ -371,6 +385,8 @@ impl<S: LeaseStore> Attempts<S> {
     /// Gives back first what an unanswered attempt may have got, so that the caller's next step finds nothing left behind.
     async fn fail<K: Kind>(mut self, answer: Answer<K>, error: Error) {
         self.withdraw().await;
+        self.measured.failed(&error);
+        self.waiting = None;
         // Nobody waits any more: there is nobody to tell.
         let _gone = answer.send(Err(error));
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::fence::{Blocker, Refusal};
 use crate::lock_name::LockName;
+use crate::once::Done;
 use crate::state::LossReason;
 use crate::store::{Holder, StoreError};
 use crate::token::FencingToken;
@@ -36,6 +37,12 @@ pub enum Error {
     #[error("not nodes of a Redlock: {fault}")]
     Nodes {
         /// What is wrong with them.
+        fault: &'static str,
+    },
+    /// The approval of a forced release is incomplete.
+    #[error("not an approval: {fault}")]
+    Approval {
+        /// What is missing or too much.
         fault: &'static str,
     },
     /// The operating system gave no random numbers for the owner nonce.
@@ -179,6 +186,14 @@ pub enum Error {
         /// The resource.
         resource: Box<str>,
     },
+    /// The period is done already. [`once`](crate::Leases::once) answers it as [`Once::Done`](crate::Once::Done).
+    #[error("{name} is {done}")]
+    PeriodDone {
+        /// The lock of the period.
+        name: LockName,
+        /// By whom, and when.
+        done: Done,
+    },
     /// The work of a [`run`](crate::Lease::run) failed.
     #[error("the work under the lease failed")]
     Work {
@@ -219,12 +234,14 @@ impl Error {
             | Self::Resource { .. }
             | Self::Hold { .. }
             | Self::Nodes { .. }
+            | Self::Approval { .. }
             | Self::Randomness { .. }
             | Self::TokenBelowFloor { .. }
             | Self::Refused { .. }
             | Self::Table { .. }
             | Self::Record { .. }
             | Self::Commit { .. }
+            | Self::PeriodDone { .. }
             | Self::Work { .. } => false,
         }
     }

@@ -5,8 +5,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::admin::Seizure;
 use crate::fence::{Blocker, Refusal};
 use crate::held::Held;
+use crate::measure;
 use crate::permit::Permit;
 use crate::state::LossReason;
 use crate::store::{Release, StoreError};
@@ -56,7 +58,36 @@ pub(crate) fn outlived(held: &Held, tasks: usize) {
     event!(held, tasks, "tasks outlived the lease's cancel deadline");
 }
 
+pub(crate) fn period_done(held: &Held) {
+    event!(held, completed_at_ms = unix_ms(Duration::ZERO), "period done");
+}
+
+pub(crate) fn force_released(seizure: &Seizure) {
+    tracing::info!(
+        target: "leastlock_lease",
+        lock = %seizure.name(),
+        token = seizure.token().value(),
+        owner = %seizure.operation(),
+        released_at_ms = unix_ms(Duration::ZERO),
+        "lease taken away by an operator"
+    );
+}
+
+pub(crate) fn forced_seal_waits(seizure: &Seizure, resource: &str, blocker: &Blocker) {
+    tracing::info!(
+        target: "leastlock_lease",
+        lock = %seizure.name(),
+        token = seizure.token().value(),
+        owner = %seizure.operation(),
+        resource,
+        blocker_pid = blocker.pid,
+        blocker_state = blocker.state.as_deref(),
+        "seal waits for an open transaction"
+    );
+}
+
 pub(crate) fn refused(permit: &Permit, resource: &str, refusal: Refusal) {
+    measure::refused(refusal);
     event!(permit.held(), resource, ?refusal, "late write refused");
 }
 

@@ -10,6 +10,7 @@ mod blocker;
 #[cfg(feature = "tower")]
 mod brought;
 mod check;
+mod forced;
 mod protected;
 mod seal;
 

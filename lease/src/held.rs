@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::event;
 use crate::hold::Hold;
 use crate::lock_name::LockName;
+use crate::measure;
 use crate::queue::{Baton, Queues};
 use crate::renewal::Renewals;
 use crate::state::{LeaseState, LeaseStatus, LossReason, RenewalAnswer};
@@ -51,6 +52,7 @@ pub(crate) struct Held {
     clock: Arc<dyn Clock>,
     state: Mutex<LeaseState>,
     over: CancellationToken,
+    measured: measure::Holding,
 }
 
 /// What an acquisition is made with.
@@ -74,7 +76,8 @@ impl Held {
         let (queues, renewals) = (Arc::clone(&means.queues), Arc::clone(&means.renewals));
         let clock = Arc::clone(&means.clock);
         let (state, over) = (Mutex::new(state), CancellationToken::new());
-        Self { acquisition, token: token.fencing_token(), requests, queues, renewals, hand_ons, clock, state, over }
+        let (token, measured) = (token.fencing_token(), measure::Holding::begin());
+        Self { acquisition, token, requests, queues, renewals, hand_ons, clock, state, over, measured }
     }
 
     /// What another holder of this process has handed on: to the store it is the same acquisition.
@@ -85,7 +88,8 @@ impl Held {
         let clock = Arc::clone(&means.clock);
         let (state, over) = (Mutex::new(state), CancellationToken::new());
         let Baton { token, requests, hand_ons, .. } = baton;
-        Self { acquisition, token, requests, queues, renewals, hand_ons, clock, state, over }
+        let measured = measure::Holding::begin();
+        Self { acquisition, token, requests, queues, renewals, hand_ons, clock, state, over, measured }
     }
 
     pub(crate) fn name(&self) -> &LockName {
@@ -157,7 +161,7 @@ impl Held {
 
     /// Sends one renewal and takes in what it brought. Bounded by a sixth of the TTL.
     pub(crate) async fn renew(&self) -> LeaseStatus {
-        let sent = self.now();
+        let (sent, measured) = (self.now(), measure::Renewing::begin());
         let attempt = self.requests.renew(self.acquisition.claim());
         let answer = match tokio::time::timeout(self.hold().attempt_timeout(), attempt).await {
             Ok(Ok(Renewal::Renewed { ttl })) => RenewalAnswer::Confirmed { ttl },
@@ -171,6 +175,7 @@ impl Held {
                 RenewalAnswer::Unanswered
             }
         };
+        measured.ended(answer);
         self.change(|state, now| state.renewal(now, sent, answer))
     }
 
@@ -222,6 +227,11 @@ impl Held {
             self.over.cancel();
         }
         drop(state);
+        if let LeaseStatus::Lost { reason } = status
+            && ends_now
+        {
+            self.measured.ended(reason);
+        }
         if let LeaseStatus::Lost { reason } = status
             && ends_now
             && reason != LossReason::Released

@@ -95,6 +95,10 @@ impl<S: LeaseStore> Leases<S> {
         Ok(EfficiencyLease::new(acquired, kind))
     }
 
+    pub(crate) fn store(&self) -> Arc<S> {
+        Arc::clone(&self.store)
+    }
+
     async fn held<K: Granted<S::Token>>(
         &self,
         name: &LockName,

@@ -71,22 +71,31 @@
 //! | `leases`, `acquire`, `renewal`, `release` | a lease's life: [`Leases`], [`Acquire`], [`Released`] |
 //! | `kind`, `lease`, `accessors` | [`CorrectnessLease`] and [`EfficiencyLease`], two kinds of one [`Lease`] |
 //! | `run`, `scope`, `work_error` | the work under a lease, and how that ends |
+//! | `once` | work that is done once a period ([`Leases::once`], [`Period`]) |
+//! | `election` | a leader among many ([`Election`]), and who looks ([`Observer`]) |
+//! | `budget` | how long a TTL must be ([`LeaseBudget`]) |
+//! | `admin` | what operators see ([`Inspect`]), and how they take a lock away ([`Forced`]) |
+//! | `metrics` | what is measured (feature `metrics`) |
 //! | `permit`, `fence` | [`Permit`], and the resource that checks it ([`Fence`]) |
 //! | `table`, `file`, `object` | other resources: rows ([`FencedTable`]), files ([`FencedFile`]), objects (`FencedObject`, feature `object-store`) |
 //! | `record`, `owner_mark` | what stands at a file or an object, and for an owner where others can read it |
 //! | `http` | the header `Fencing-Token`, and a layer that checks it (feature `tower`) |
 //!
 //! # Logging
-//! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, late write refused, seal waits, tasks outlived)
+//! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, taken away, late write refused, seal waits, tasks outlived,
+//! period done)
 //! are logged at INFO with the target `leastlock_lease`: lock, token, owner as a short hash, job, times. Nothing else is
 //! logged above TRACE.
 
 mod accessors;
 mod acquire;
+mod admin;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod advisory;
+mod budget;
 mod capabilities;
 mod clock;
+mod election;
 mod error;
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -101,9 +110,13 @@ mod kind;
 mod lease;
 mod leases;
 mod lock_name;
+mod measure;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod migrations;
 #[cfg(feature = "object-store")]
 mod object;
+mod once;
 mod owner_mark;
 mod permit;
 mod queue;
@@ -126,12 +139,15 @@ mod work_error;
 mod zookeeper;
 
 pub use crate::acquire::Acquire;
+pub use crate::admin::{Approval, AuditEntry, AuditOutcome, Forced, Inspect, LockRecord, Seizure, Standing, audit};
 #[cfg(feature = "postgres")]
 pub use crate::advisory::lock_in_transaction;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub use crate::advisory::{AdvisoryLeaseStore, AdvisorySql, AdvisoryWaiter};
+pub use crate::budget::{LeaseBudget, Tail};
 pub use crate::capabilities::{Capabilities, FloorRule, LeaseEnding, Order, WakeUp};
 pub use crate::clock::{BootClock, BootTime, Clock};
+pub use crate::election::{Election, HandedOver, Leadership, Led, Observer};
 pub use crate::error::Error;
 #[cfg(feature = "etcd")]
 pub use crate::etcd::{EtcdLeaseStore, EtcdWaiter};
@@ -145,6 +161,7 @@ pub use crate::lock_name::LockName;
 pub use crate::migrations::MIGRATIONS;
 #[cfg(feature = "object-store")]
 pub use crate::object::FencedObject;
+pub use crate::once::{Completed, Done, Marked, Once, Period, Turn};
 pub use crate::permit::Permit;
 #[cfg(feature = "redis")]
 pub use crate::redis::{

@@ -1,4 +1,4 @@
-//! The tables `leastlock_lease`, `leastlock_fence` and `leastlock_fence_gate`.
+//! The tables `leastlock_lease`, `leastlock_fence`, `leastlock_fence_gate`, `leastlock_once` and `leastlock_audit`.
 
 use leastlock_core::{Migration, Migrations};
 
@@ -15,7 +15,17 @@ pub const MIGRATIONS: Migrations = Migrations {
     postgres: &[
         Migration { version: 1, name: "lease", sql: include_str!("../migrations/postgres/0001_lease.sql") },
         Migration { version: 2, name: "waiters", sql: include_str!("../migrations/postgres/0002_waiters.sql") },
+        Migration { version: 3, name: "once", sql: include_str!("../migrations/postgres/0003_once.sql") },
+        Migration { version: 4, name: "audit", sql: include_str!("../migrations/postgres/0004_audit.sql") },
     ],
-    sqlite: &[Migration { version: 1, name: "lease", sql: include_str!("../migrations/sqlite/0001_lease.sql") }],
-    mysql: &[Migration { version: 1, name: "lease", sql: include_str!("../migrations/mysql/0001_lease.sql") }],
+    sqlite: &[
+        Migration { version: 1, name: "lease", sql: include_str!("../migrations/sqlite/0001_lease.sql") },
+        Migration { version: 2, name: "once", sql: include_str!("../migrations/sqlite/0002_once.sql") },
+        Migration { version: 3, name: "audit", sql: include_str!("../migrations/sqlite/0003_audit.sql") },
+    ],
+    mysql: &[
+        Migration { version: 1, name: "lease", sql: include_str!("../migrations/mysql/0001_lease.sql") },
+        Migration { version: 2, name: "once", sql: include_str!("../migrations/mysql/0002_once.sql") },
+        Migration { version: 3, name: "audit", sql: include_str!("../migrations/mysql/0003_audit.sql") },
+    ],
 };

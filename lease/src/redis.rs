@@ -1,5 +1,6 @@
 //! The lock store in Redis.
 
+mod admin;
 mod connection;
 mod durability;
 mod redlock;
@@ -71,6 +72,8 @@ struct Scripts {
     acquire: Script,
     renew: Script,
     release: Script,
+    inspect: Script,
+    force_release: Script,
 }
 
 impl RedisLeaseStore<Durable> {
@@ -98,6 +101,8 @@ impl<D: Durability> RedisLeaseStore<D> {
             acquire: Script::new(include_str!("../redis/acquire.lua")),
             renew: Script::new(include_str!("../redis/renew.lua")),
             release: Script::new(include_str!("../redis/release.lua")),
+            inspect: Script::new(include_str!("../redis/inspect.lua")),
+            force_release: Script::new(include_str!("../redis/force_release.lua")),
         };
         let connections = Connections::new(client, D::CHECKED);
         let namespace = Self::DEFAULT_NAMESPACE.into();

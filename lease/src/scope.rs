@@ -57,6 +57,10 @@ impl<K: Kind> Scope<K> {
 
     accessors!();
 
+    pub(crate) fn held(&self) -> &Held {
+        &self.held
+    }
+
     pub(crate) fn tasks(&self) -> Arc<Tasks> {
         Arc::clone(&self.tasks)
     }

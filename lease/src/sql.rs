@@ -47,6 +47,26 @@ pub trait Engine: Dialect {
     const RELEASE: &'static str;
     /// resource → generation and nonce of the gate, generation of the guard or NULL.
     const SEALED: &'static str;
+    /// job, period, nonce → one row changed, or none.
+    const ONCE_COMPLETE: &'static str;
+    /// job, period → nonce, how long it took in ms, how long ago in ms.
+    const ONCE_DONE: &'static str;
+    /// age in ms, limit → rows changed.
+    const ONCE_FORGET: &'static str;
+    /// name → name, nonce, token, age in ms, remaining ms, job, 0 held or 1 expired or 2 released.
+    const INSPECT: &'static str;
+    /// name, limit → the same of the locks that are held, from behind the name.
+    const LIST: &'static str;
+    /// name → the same, locked.
+    const FORCE_LOCK: &'static str;
+    /// nonce of the operation, name, end of the approval in ms → one row changed, or none.
+    const FORCE_RELEASE: &'static str;
+    /// nonce of the operation, name, token, approver, reason, end of the approval in ms, outcome or NULL, token or NULL.
+    const AUDIT: &'static str;
+    /// outcome, token or NULL, nonce of the operation.
+    const AUDIT_SETTLE: &'static str;
+    /// id, limit → the rows before it, as [`AuditEntry`](crate::AuditEntry) has them.
+    const AUDIT_READ: &'static str;
 
     /// The token, if the lock is granted. One attempt, of which every statement is its own transaction: a process that stops
     /// between two of them keeps no row locked.
@@ -86,6 +106,14 @@ pub trait Engine: Dialect {
         mark: Mark<'_>,
         idle: Duration,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+
+    /// Marks a period as done in the caller's transaction; `false` if it is marked. Waits for whoever has marked it and not
+    /// committed.
+    fn once_mark(
+        connection: &mut Self::Connection,
+        once: OnceMark<'_>,
+        idle: Duration,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
 }
 
 /// The steps of a seal.
@@ -106,6 +134,18 @@ pub enum Step {
 pub struct Mark<'a> {
     pub(crate) resource: &'a str,
     pub(crate) generation: i64,
+    pub(crate) owner: &'a [u8],
+}
+
+/// Whose mark a period gets.
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite", feature = "mysql")),
+    expect(dead_code, reason = "the engines read it")
+)]
+#[derive(Debug, Clone, Copy)]
+pub struct OnceMark<'a> {
+    pub(crate) job: &'a str,
+    pub(crate) period: &'a str,
     pub(crate) owner: &'a [u8],
 }
 

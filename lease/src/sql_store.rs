@@ -36,6 +36,10 @@ impl<DB: LeaseSql> SqlLeaseStore<DB> {
         Self { pool: pool.clone(), bells: Bells::default() }
     }
 
+    pub(crate) const fn pool(&self) -> &Pool<DB> {
+        &self.pool
+    }
+
     async fn try_acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, sqlx::Error> {
         let mut connection = self.pool.acquire().await?;
         if let Some(value) = DB::acquire(&mut connection, claim).await? {
@@ -99,11 +103,11 @@ impl<DB: LeaseSql> LeaseStore for SqlLeaseStore<DB> {
 
 impl<DB: LeaseSql> FencedStore for SqlLeaseStore<DB> {}
 
-fn store_error<DB: LeaseSql>(error: sqlx::Error) -> StoreError {
+pub(crate) fn store_error<DB: LeaseSql>(error: sqlx::Error) -> StoreError {
     if classify::<DB>(&error).is_retryable() { StoreError::retryable(error) } else { StoreError::permanent(error) }
 }
 
-fn token(value: i64) -> Result<FencingToken, sqlx::Error> {
+pub(crate) fn token(value: i64) -> Result<FencingToken, sqlx::Error> {
     FencingToken::new(value).ok_or_else(|| sqlx::Error::Decode("a fencing token below 1".into()))
 }
 

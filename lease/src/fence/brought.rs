@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leastlock_core::{classify, to_its_end};
+use leastlock_core::classify;
 use sqlx::{Pool, Transaction};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -93,8 +93,7 @@ impl Fence {
         pool: &Pool<DB>,
         brought: Brought,
     ) -> Result<Result<Protected<DB>, Refusal>, Error> {
-        let (pool, idle) = (pool.clone(), self.idle_limit(TTL));
-        let begun = to_its_end(async move { Ok(Protected::new(DB::begin(&pool, idle).await?)) });
+        let begun = Protected::begin(pool, self.idle_limit(TTL));
         let mut protected = begun.await.map_err(database::<DB>("begin a protected transaction"))?;
         Ok(match self.check_brought(&mut protected, brought).await? {
             None => Ok(protected),

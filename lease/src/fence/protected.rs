@@ -1,6 +1,7 @@
 //! A transaction that is protected from its first statement on.
 
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use leastlock_core::to_its_end;
 use sqlx::{Pool, Transaction};
@@ -58,19 +59,20 @@ impl Fence {
     /// Dropped, no transaction stays open.
     pub async fn begin<DB: LeaseSql>(&self, pool: &Pool<DB>, permit: &Permit) -> Result<Protected<DB>, Error> {
         let idle = self.idle_limit(permit.held().hold().ttl());
-        let pool = pool.clone();
-        // Dropped before its end, this goes on, and what it comes to is dropped: rolled back, and put back.
-        let begun = to_its_end(async move { Ok(Protected { tx: Some(DB::begin(&pool, idle).await?) }) });
-        let mut protected = begun.await.map_err(database::<DB>(BEGIN))?;
+        let mut protected = Protected::begin(pool, idle).await.map_err(database::<DB>(BEGIN))?;
         self.check(&mut protected, permit).await?;
         Ok(protected)
     }
 }
 
 impl<DB: LeaseSql> Protected<DB> {
-    #[cfg(feature = "tower")]
-    pub(super) fn new(tx: Transaction<'static, DB>) -> Self {
-        Self { tx: Some(tx) }
+    /// One that is not checked yet.
+    ///
+    /// # Cancel safety
+    /// Dropped before its end, this goes on, and what it comes to is dropped: rolled back, and put back.
+    pub(crate) async fn begin(pool: &Pool<DB>, idle: Duration) -> Result<Self, sqlx::Error> {
+        let pool = pool.clone();
+        to_its_end(async move { Ok(Self { tx: Some(DB::begin(&pool, idle).await?) }) }).await
     }
 
     /// Commits, and fails where the transaction was ended by an error that somebody overlooked.

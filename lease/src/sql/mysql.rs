@@ -5,7 +5,7 @@ use std::time::Duration;
 use leastlock_core::{ErrorClass, Statement, classify};
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool, Transaction};
 
-use super::{Engine, LeaseSql, Limits, Mark, Step};
+use super::{Engine, LeaseSql, Limits, Mark, OnceMark, Step};
 use crate::capabilities::WakeUp;
 use crate::fence::Blocker;
 use crate::lock_name::LockName;
@@ -26,6 +26,16 @@ impl Engine for MySql {
     const RENEW: &'static str = include_str!("../../sql/mysql/renew.sql");
     const RELEASE: &'static str = include_str!("../../sql/mysql/release.sql");
     const SEALED: &'static str = include_str!("../../sql/mysql/sealed.sql");
+    const ONCE_COMPLETE: &'static str = include_str!("../../sql/mysql/once_complete.sql");
+    const ONCE_DONE: &'static str = include_str!("../../sql/mysql/once_done.sql");
+    const ONCE_FORGET: &'static str = include_str!("../../sql/mysql/once_forget.sql");
+    const INSPECT: &'static str = include_str!("../../sql/mysql/inspect.sql");
+    const LIST: &'static str = include_str!("../../sql/mysql/list.sql");
+    const FORCE_LOCK: &'static str = include_str!("../../sql/mysql/force_lock.sql");
+    const FORCE_RELEASE: &'static str = include_str!("../../sql/mysql/force_release.sql");
+    const AUDIT: &'static str = include_str!("../../sql/mysql/audit.sql");
+    const AUDIT_SETTLE: &'static str = include_str!("../../sql/mysql/audit_settle.sql");
+    const AUDIT_READ: &'static str = include_str!("../../sql/mysql/audit_read.sql");
 
     /// Two statements if somebody else holds the lock, three if it is new.
     async fn acquire(connection: &mut MySqlConnection, claim: Claim<'_>) -> Result<Option<i64>, sqlx::Error> {
@@ -120,6 +130,20 @@ impl Engine for MySql {
             .bind(mark.generation)
             .bind(mark.owner);
         Ok(passed.fetch_optional::<Self>(connection).await?.is_some())
+    }
+
+    /// What bounds its idling is set by [`begin`](Self::begin).
+    async fn once_mark(
+        connection: &mut MySqlConnection,
+        once: OnceMark<'_>,
+        _idle: Duration,
+    ) -> Result<bool, sqlx::Error> {
+        let mark = Statement::new(include_str!("../../sql/mysql/once_mark.sql"));
+        let mark = mark.bind(once.job).bind(once.period).bind(once.owner);
+        match mark.execute::<Self>(connection).await {
+            Err(error) if classify::<Self>(&error) == ErrorClass::UniqueViolation => Ok(false),
+            marked => marked.map(|_| true),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leastlock_core::{Statement, begin, begin_with, commit};
 use sqlx::{PgConnection, Pool, Postgres, Transaction};
 
-use super::{Engine, LeaseSql, Limits, Mark, Step, returning};
+use super::{Engine, LeaseSql, Limits, Mark, OnceMark, Step, returning};
 use crate::capabilities::WakeUp;
 use crate::fence::Blocker;
 use crate::lock_name::LockName;
@@ -27,6 +27,16 @@ impl Engine for Postgres {
     const RENEW: &'static str = include_str!("../../sql/postgres/renew.sql");
     const RELEASE: &'static str = include_str!("../../sql/postgres/release.sql");
     const SEALED: &'static str = include_str!("../../sql/postgres/sealed.sql");
+    const ONCE_COMPLETE: &'static str = include_str!("../../sql/postgres/once_complete.sql");
+    const ONCE_DONE: &'static str = include_str!("../../sql/postgres/once_done.sql");
+    const ONCE_FORGET: &'static str = include_str!("../../sql/postgres/once_forget.sql");
+    const INSPECT: &'static str = include_str!("../../sql/postgres/inspect.sql");
+    const LIST: &'static str = include_str!("../../sql/postgres/list.sql");
+    const FORCE_LOCK: &'static str = include_str!("../../sql/postgres/force_lock.sql");
+    const FORCE_RELEASE: &'static str = include_str!("../../sql/postgres/force_release.sql");
+    const AUDIT: &'static str = include_str!("../../sql/postgres/audit.sql");
+    const AUDIT_SETTLE: &'static str = include_str!("../../sql/postgres/audit_settle.sql");
+    const AUDIT_READ: &'static str = include_str!("../../sql/postgres/audit_read.sql");
 
     async fn acquire(connection: &mut PgConnection, claim: Claim<'_>) -> Result<Option<i64>, sqlx::Error> {
         returning::acquire::<Self>(connection, include_str!("../../sql/postgres/acquire.sql"), claim).await
@@ -77,6 +87,10 @@ impl Engine for Postgres {
 
     async fn check(connection: &mut PgConnection, mark: Mark<'_>, idle: Duration) -> Result<bool, sqlx::Error> {
         returning::check::<Self>(connection, include_str!("../../sql/postgres/check.sql"), mark, idle).await
+    }
+
+    async fn once_mark(connection: &mut PgConnection, once: OnceMark<'_>, idle: Duration) -> Result<bool, sqlx::Error> {
+        returning::once_mark::<Self>(connection, include_str!("../../sql/postgres/once_mark.sql"), once, idle).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leastlock_core::Statement;
 
-use super::{LeaseSql, Mark};
+use super::{LeaseSql, Mark, OnceMark};
 use crate::store::{Claim, milliseconds};
 use crate::token::FencingToken;
 
@@ -40,4 +40,14 @@ pub(super) async fn check<DB: LeaseSql>(
     let passed =
         Statement::new(statement).bind(mark.resource).bind(mark.generation).bind(mark.owner).bind(milliseconds(idle));
     Ok(passed.fetch_optional::<DB>(connection).await?.is_some())
+}
+
+pub(super) async fn once_mark<DB: LeaseSql>(
+    connection: &mut DB::Connection,
+    statement: &'static str,
+    once: OnceMark<'_>,
+    idle: Duration,
+) -> Result<bool, sqlx::Error> {
+    let mark = Statement::new(statement).bind(once.job).bind(once.period).bind(once.owner).bind(milliseconds(idle));
+    Ok(mark.fetch_optional::<DB>(connection).await?.is_some())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leastlock_core::{begin, commit};
 use sqlx::{Pool, Sqlite, SqliteConnection, Transaction};
 
-use super::{Engine, LeaseSql, Limits, Mark, Step, returning};
+use super::{Engine, LeaseSql, Limits, Mark, OnceMark, Step, returning};
 use crate::capabilities::WakeUp;
 use crate::fence::Blocker;
 use crate::lock_name::LockName;
@@ -23,6 +23,16 @@ impl Engine for Sqlite {
     const RENEW: &'static str = include_str!("../../sql/sqlite/renew.sql");
     const RELEASE: &'static str = include_str!("../../sql/sqlite/release.sql");
     const SEALED: &'static str = include_str!("../../sql/sqlite/sealed.sql");
+    const ONCE_COMPLETE: &'static str = include_str!("../../sql/sqlite/once_complete.sql");
+    const ONCE_DONE: &'static str = include_str!("../../sql/sqlite/once_done.sql");
+    const ONCE_FORGET: &'static str = include_str!("../../sql/sqlite/once_forget.sql");
+    const INSPECT: &'static str = include_str!("../../sql/sqlite/inspect.sql");
+    const LIST: &'static str = include_str!("../../sql/sqlite/list.sql");
+    const FORCE_LOCK: &'static str = include_str!("../../sql/sqlite/force_lock.sql");
+    const FORCE_RELEASE: &'static str = include_str!("../../sql/sqlite/force_release.sql");
+    const AUDIT: &'static str = include_str!("../../sql/sqlite/audit.sql");
+    const AUDIT_SETTLE: &'static str = include_str!("../../sql/sqlite/audit_settle.sql");
+    const AUDIT_READ: &'static str = include_str!("../../sql/sqlite/audit_read.sql");
 
     async fn acquire(connection: &mut SqliteConnection, claim: Claim<'_>) -> Result<Option<i64>, sqlx::Error> {
         returning::acquire::<Self>(connection, include_str!("../../sql/sqlite/acquire.sql"), claim).await
@@ -66,5 +76,13 @@ impl Engine for Sqlite {
 
     async fn check(connection: &mut SqliteConnection, mark: Mark<'_>, idle: Duration) -> Result<bool, sqlx::Error> {
         returning::check::<Self>(connection, include_str!("../../sql/sqlite/check.sql"), mark, idle).await
+    }
+
+    async fn once_mark(
+        connection: &mut SqliteConnection,
+        once: OnceMark<'_>,
+        idle: Duration,
+    ) -> Result<bool, sqlx::Error> {
+        returning::once_mark::<Self>(connection, include_str!("../../sql/sqlite/once_mark.sql"), once, idle).await
     }
 }

@@ -1,9 +1,11 @@
 //! The lease and the fence on every backend, with the mistakes that the same tests reject.
 #![cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 
+mod admin;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod advisory;
 mod clock;
+mod election;
 #[cfg(all(feature = "etcd", feature = "sqlite"))]
 mod etcd_server;
 #[cfg(all(any(feature = "etcd", feature = "zookeeper"), feature = "sqlite"))]
@@ -12,6 +14,7 @@ mod fencing;
 mod holding;
 #[cfg(feature = "sqlite")]
 mod logging;
+mod once;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod redis_server;
 #[cfg(all(feature = "redis", feature = "sqlite"))]

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::rig::protected;
 use crate::world::{LIMIT, LONG, fixed, lock};
-use server::Server;
+pub(crate) use server::Server;
 
 const SAFE: [(&str, &str); 3] = [("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction")];
 

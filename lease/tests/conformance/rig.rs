@@ -2,10 +2,10 @@
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod advisory;
-#[cfg(any(feature = "postgres", feature = "mysql", all(feature = "redis", feature = "sqlite")))]
-mod numbered;
 #[cfg(all(feature = "etcd", feature = "sqlite"))]
 mod etcd;
+#[cfg(any(feature = "postgres", feature = "mysql", all(feature = "redis", feature = "sqlite")))]
+mod numbered;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod redis;
 #[cfg(all(feature = "redis", feature = "sqlite"))]

@@ -11,7 +11,7 @@ use redis::{Client, cmd};
 use crate::world::{eventually, lock};
 
 /// A server on a free port, with its data in a folder of its own; killed and removed with the value.
-pub(super) struct Server {
+pub(crate) struct Server {
     folder: tempfile::TempDir,
     port: u16,
     settings: Vec<(String, String)>,
@@ -19,7 +19,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) async fn start(settings: &[(&str, &str)]) -> Self {
+    pub(crate) async fn start(settings: &[(&str, &str)]) -> Self {
         let port =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr()).unwrap().port();
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -28,7 +28,7 @@ impl Server {
         server
     }
 
-    pub(super) async fn replica_of(primary: &Self, settings: &[(&str, &str)]) -> Self {
+    pub(crate) async fn replica_of(primary: &Self, settings: &[(&str, &str)]) -> Self {
         let follow = format!("127.0.0.1 {}", primary.port);
         let replica = Self::start(&[settings, &[("replicaof", &*follow)]].concat()).await;
         eventually("the replica follows", async || {
@@ -41,7 +41,7 @@ impl Server {
     }
 
     /// Starts it, with what is left of its data.
-    pub(super) async fn restart(&mut self) {
+    pub(crate) async fn restart(&mut self) {
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""]);
         command.arg("--dir").arg(self.folder.path()).args(["--repl-diskless-sync-delay", "0"]);
@@ -58,11 +58,11 @@ impl Server {
     }
 
     /// As a crash of the process does: what was not written is lost.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.process.take().expect("it runs").kill();
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         self.client_as("")
     }
 
@@ -70,12 +70,12 @@ impl Server {
         Client::open(format!("redis://{user}127.0.0.1:{}/", self.port)).unwrap()
     }
 
-    pub(super) async fn set(&self, name: &str, value: &str) {
+    pub(crate) async fn set(&self, name: &str, value: &str) {
         cmd("CONFIG").arg("SET").arg(name).arg(value).exec_async(&mut self.connection().await).await.unwrap();
     }
 
     /// A user with these rights.
-    pub(super) async fn user(&self, rules: &str) -> Client {
+    pub(crate) async fn user(&self, rules: &str) -> Client {
         let user = cmd("ACL").arg(&["SETUSER", "limited", "reset", "on", ">secret"]).clone();
         let user = rules.split_whitespace().fold(user, |mut user, rule| user.arg(rule).clone());
         user.exec_async(&mut self.connection().await).await.unwrap();
@@ -83,25 +83,25 @@ impl Server {
     }
 
     /// What a Sentinel does to a server that it watches: it listens for others.
-    pub(super) async fn sentinel(&self) -> PubSub {
+    pub(crate) async fn sentinel(&self) -> PubSub {
         let mut sentinel = self.client().get_async_pubsub().await.unwrap();
         sentinel.subscribe("__sentinel__:hello").await.unwrap();
         sentinel
     }
 
     /// All connections but the one that asks for it are cut.
-    pub(super) async fn cut_all(&self) {
+    pub(crate) async fn cut_all(&self) {
         let kill = cmd("CLIENT").arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"]).clone();
         kill.exec_async(&mut self.connection().await).await.unwrap();
     }
 
     /// It goes its own way from here on.
-    pub(super) async fn stop_following(&self) {
+    pub(crate) async fn stop_following(&self) {
         cmd("REPLICAOF").arg(&["NO", "ONE"]).exec_async(&mut self.connection().await).await.unwrap();
     }
 
     /// Waits until it has this token.
-    pub(super) async fn has_token(&self, token: &str) {
+    pub(crate) async fn has_token(&self, token: &str) {
         let key = format!("leastlock:{{{}}}:fence", lock());
         eventually("the replica has the token", async || {
             let mut connection = self.connection().await;
