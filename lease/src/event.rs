@@ -94,6 +94,7 @@ pub(crate) fn refused(permit: &Permit, resource: &str, refusal: Refusal) {
 /// The same for a token that came with a request, whose lease is elsewhere.
 #[cfg(feature = "tower")]
 pub(crate) fn refused_request(token: crate::FencingToken, owner: crate::OwnerHash, resource: &str, refusal: Refusal) {
+    measure::refused(refusal);
     tracing::info!(
         target: "leastlock_lease",
         token = token.value(),

@@ -71,8 +71,9 @@ pub const LEASE_RENEW_FAILED_TOTAL: &str = "lease_renew_failed_total";
 /// since what became of its work is not known).
 pub const LEASE_LOST_TOTAL: &str = "lease_lost_total";
 
-/// Permits that were refused at a resource. Label `refusal`: `lost` (the holder's side knew), `superseded`, `other_owner`, or
-/// `not_sealed` (a mistake of the caller's: seal first).
+/// Permits that were refused at a resource. Label `refusal`: `lost` (the holder's side knew), `superseded`, `other_owner`,
+/// `spent` (a row that takes one write a generation had it), `absent` (there is no such row), or `not_sealed` (a mistake of the
+/// caller's: seal first).
 pub const LEASE_STALE_WRITE_REFUSED_TOTAL: &str = "lease_stale_write_refused_total";
 
 /// Tells the recorder what each metric means, and its unit.
