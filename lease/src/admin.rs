@@ -15,7 +15,7 @@ use crate::store::{Holder, LeaseStore, StoreError};
 
 pub use approval::Approval;
 pub use audit::{AuditEntry, AuditOutcome, audit};
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 pub(crate) use forced::{Answer, audited};
 pub use forced::{Forced, Seizure};
 
@@ -25,7 +25,7 @@ pub use forced::{Forced, Seizure};
 /// - Looking changes nothing: no lease is extended or ended by it, and no waiter overtaken.
 /// - What is answered stood at the store at one moment, by the store's clock; it may be different by now.
 pub trait Inspect: LeaseStore {
-    /// What stands for one lock; `None` if it was never held.
+    /// What stands for one lock; `None` if it was never held, or the store has kept nothing of it.
     fn inspect(&self, name: &LockName) -> impl Future<Output = Result<Option<LockRecord>, StoreError>> + Send;
 
     /// The locks that are held, in the order of their names, from behind `after`; `limit` of them at most. Ask again, with the

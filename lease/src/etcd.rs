@@ -1,5 +1,6 @@
 //! The lock store in etcd.
 
+mod admin;
 mod claims;
 mod connection;
 mod requests;

@@ -1,5 +1,6 @@
 //! The lock store in ZooKeeper.
 
+mod admin;
 mod claims;
 mod node;
 mod requests;

@@ -12,10 +12,10 @@ use crate::sql::LeaseSql;
 use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 
 const READ: &str = "read the audit";
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 const WRITE: &str = "write the audit";
 /// How often an outcome is written, at most.
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 const ATTEMPTS: u32 = 3;
 
 /// A row of the audit.
@@ -139,7 +139,7 @@ impl Operation<'_> {
     }
 
     /// Writes it as an intent, in a transaction of its own.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
     pub(super) async fn intend<DB: LeaseSql>(&self, audit: &Pool<DB>) -> Result<(), Error> {
         let intend = async {
             let mut connection = audit.acquire().await?;
@@ -149,7 +149,7 @@ impl Operation<'_> {
     }
 
     /// Writes what became of an intent.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
     pub(super) async fn settle<DB: LeaseSql>(
         &self,
         audit: &Pool<DB>,

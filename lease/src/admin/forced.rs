@@ -1,26 +1,26 @@
 //! Taking a lock away from its holder, and what became of it.
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 use std::time::Duration;
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 use sqlx::Pool;
 
 use super::LockRecord;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 use super::approval::Approval;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 use super::audit::{AuditOutcome, Operation};
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 use crate::error::Error;
 use crate::lock_name::LockName;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 use crate::sql::LeaseSql;
 use crate::store::StoreError;
 use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 
 /// How long a store's answer is waited for.
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// What became of an operator's release.
@@ -73,7 +73,7 @@ impl Seizure {
 }
 
 /// What a store other than SQL answers.
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     Released { token: FencingToken },
@@ -85,7 +85,7 @@ pub(crate) enum Answer {
 ///
 /// # Cancel safety
 /// Dropped after the intent is written, it has no outcome, and is unknown.
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 pub(crate) async fn audited<DB: LeaseSql>(
     audit: &Pool<DB>,
     (name, token, approval): (&LockName, FencingToken, &Approval),

@@ -16,11 +16,11 @@ use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 /// The keys of one claim. No part of a lock's name has a `/`.
 pub(super) struct Keys {
     /// Every claim on the lock has a key with this prefix; the oldest is the owner's.
-    queue: String,
+    pub(super) queue: String,
     /// The claim's own.
     pub(super) own: String,
     /// Who has released last. It lives as long as the lease of its writer does.
-    released: String,
+    pub(super) released: String,
 }
 
 impl Keys {
@@ -28,6 +28,12 @@ impl Keys {
         let queue = format!("{namespace}/{name}/queue/");
         let own = format!("{queue}{}", hex(nonce));
         Self { queue, own, released: format!("{namespace}/{name}/released") }
+    }
+
+    /// For who looks and has no claim: no key has the name of the queue itself.
+    pub(super) fn without_claim(namespace: &str, name: &LockName) -> Self {
+        let queue = format!("{namespace}/{name}/queue/");
+        Self { own: queue.clone(), queue, released: format!("{namespace}/{name}/released") }
     }
 
     /// The own key, the oldest and the last release, all at one revision.
@@ -63,7 +69,19 @@ impl Seen {
     /// Whether this nonce has released last.
     pub(super) fn is_spent(&self, nonce: OwnerNonce) -> bool {
         let released = self.released.as_ref().and_then(|released| Record::read(released.value()));
-        released.is_some_and(|released| released.text == hex(nonce))
+        released.is_some_and(|released| released.text.split(' ').next() == Some(&*hex(nonce)))
+    }
+
+    /// Who has released last, or has taken the lock away: its token is the revision of that.
+    pub(super) fn last(&self) -> Option<Holder> {
+        let key = self.released.as_ref()?;
+        let released = Record::read(key.value())?;
+        let (owner, token) = released.text.split_once(' ').unwrap_or((released.text, ""));
+        let owner = OwnerHash::of(&u128::from_str_radix(owner, 16).ok()?.to_be_bytes());
+        let since = Duration::from_millis(unix_ms().saturating_sub(released.at_ms));
+        let mut holder = Holder::new(owner, since, Duration::ZERO);
+        holder.token = FencingToken::new(token.parse().unwrap_or(key.mod_revision()));
+        Some(holder)
     }
 
     /// The oldest claim, as others are shown it; its lease has this left.
@@ -87,13 +105,13 @@ impl Seen {
 
 /// What is written beside a key: when, by the clock of its writer, and a word. Only shown.
 #[derive(Debug, Default)]
-struct Record<'a> {
+pub(super) struct Record<'a> {
     at_ms: u64,
     text: &'a str,
 }
 
 impl<'a> Record<'a> {
-    fn write(text: &str) -> String {
+    pub(super) fn write(text: &str) -> String {
         format!("{} {text}", unix_ms())
     }
 
@@ -151,7 +169,7 @@ pub(super) async fn leave(
     let oldest = Compare::create_revision(&*keys.queue, CompareOp::Greater, token - 1).with_prefix();
     let delete = TxnOp::delete(&*keys.own, None);
     let note = PutOptions::new().with_lease(lease);
-    let note = TxnOp::put(&*keys.released, Record::write(&hex(nonce)), Some(note));
+    let note = TxnOp::put(&*keys.released, Record::write(&format!("{} {token}", hex(nonce))), Some(note));
     let mut otherwise = vec![TxnOp::txn(Txn::new().when([mine.clone()]).and_then([delete.clone()]))];
     otherwise.extend(keys.gets());
     let both = Txn::new().when([mine, oldest]).and_then([delete, note]).or_else(otherwise);
@@ -220,7 +238,7 @@ pub(super) fn seconds(whole: i64) -> Duration {
     Duration::from_secs(u64::try_from(whole).unwrap_or(0))
 }
 
-fn hex(nonce: OwnerNonce) -> String {
+pub(super) fn hex(nonce: OwnerNonce) -> String {
     format!("{:032x}", u128::from_be_bytes(*nonce.as_bytes()))
 }
 

@@ -63,6 +63,11 @@ impl Queue {
         before.reduce(|latest, node| if latest.is_before(node) { node } else { latest })
     }
 
+    /// Those up to `node`, and itself.
+    pub(super) fn until(&self, node: &Node) -> impl Iterator<Item = &Node> {
+        self.0.iter().filter(move |other| !node.is_before(other))
+    }
+
     /// Without the nodes of this nonce but for one.
     pub(super) fn keep_only(&mut self, nonce: OwnerNonce, own: &Node) {
         self.0.retain(|node| node == own || !node.is_of(nonce));
@@ -111,6 +116,16 @@ pub(super) fn holder(owner: &Node, data: &[u8], stat: &Stat, released_ms: i64) -
     holder.token = FencingToken::new(stat.czxid);
     holder.job = Some(job).filter(|job| !job.is_empty()).map(Into::into);
     holder
+}
+
+/// Who has released last, or has taken the lock away.
+pub(super) fn last(released: &[u8], released_ms: i64) -> Option<Holder> {
+    let (owner, token) = std::str::from_utf8(released).ok()?.split_once(' ')?;
+    let owner = OwnerHash::of(&u128::from_str_radix(owner, 16).ok()?.to_be_bytes());
+    let since = Duration::from_millis(unix_ms().saturating_sub(u64::try_from(released_ms).unwrap_or(0)));
+    let mut holder = Holder::new(owner, since, Duration::ZERO);
+    holder.token = token.parse().ok().and_then(FencingToken::new);
+    Some(holder)
 }
 
 fn unix_ms() -> u64 {

@@ -152,7 +152,7 @@ pub(super) async fn ahead(
     Ok((there(owner)?, watched))
 }
 
-fn there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+pub(super) fn there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(found) => Ok(Some(found)),
         Err(Error::NoNode) => Ok(None),

@@ -46,10 +46,15 @@ impl Sessions {
         if let Some(session) = self.found() {
             return Ok(session);
         }
-        let client = self.connector.clone().connect(&self.cluster).await.map_err(store_error)?;
-        let session = Session { client, runtime: Handle::current() };
+        let session = self.another().await?;
         *self.current() = Some(session.clone());
         Ok(session)
+    }
+
+    /// A session of the caller's own, which is closed when it is dropped.
+    pub(super) async fn another(&self) -> Result<Session, StoreError> {
+        let client = self.connector.clone().connect(&self.cluster).await.map_err(store_error)?;
+        Ok(Session { client, runtime: Handle::current() })
     }
 
     fn found(&self) -> Option<Session> {

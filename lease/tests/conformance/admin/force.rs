@@ -12,6 +12,8 @@ use crate::world::lock;
 pub(crate) trait Admin: Rig<Store: Inspect> {
     /// Whether the release and its audit are one transaction.
     const ATOMIC: bool;
+    /// Whether a lease that has run out is still shown, and how much is left of one that stands to the millisecond.
+    const KEEPS_ROWS: bool;
 
     /// From a spawned task as well.
     fn force(&self, token: FencingToken, approval: &Approval) -> impl Future<Output = Result<Forced, Error>> + Send;
@@ -19,6 +21,7 @@ pub(crate) trait Admin: Rig<Store: Inspect> {
 
 impl<DB: TestEngine + LeaseSql> Admin for Sql<DB> {
     const ATOMIC: bool = true;
+    const KEEPS_ROWS: bool = true;
 
     async fn force(&self, token: FencingToken, approval: &Approval) -> Result<Forced, Error> {
         self.store().force_release(&lock(), token, approval).await
@@ -28,6 +31,27 @@ impl<DB: TestEngine + LeaseSql> Admin for Sql<DB> {
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 impl Admin for crate::rig::Redis {
     const ATOMIC: bool = false;
+    const KEEPS_ROWS: bool = true;
+
+    async fn force(&self, token: FencingToken, approval: &Approval) -> Result<Forced, Error> {
+        self.store().force_release(&self.database().pool, &lock(), token, approval).await
+    }
+}
+
+#[cfg(all(feature = "etcd", feature = "sqlite"))]
+impl Admin for crate::rig::Etcd {
+    const ATOMIC: bool = false;
+    const KEEPS_ROWS: bool = false;
+
+    async fn force(&self, token: FencingToken, approval: &Approval) -> Result<Forced, Error> {
+        self.store().force_release(&self.database().pool, &lock(), token, approval).await
+    }
+}
+
+#[cfg(all(feature = "zookeeper", feature = "sqlite"))]
+impl Admin for crate::rig::ZooKeeper {
+    const ATOMIC: bool = false;
+    const KEEPS_ROWS: bool = false;
 
     async fn force(&self, token: FencingToken, approval: &Approval) -> Result<Forced, Error> {
         self.store().force_release(&self.database().pool, &lock(), token, approval).await

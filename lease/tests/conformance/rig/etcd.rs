@@ -37,7 +37,7 @@ impl Etcd {
     }
 
     pub(crate) async fn owners_lease(&self) -> i64 {
-        self.owner(0).await.expect("somebody holds the lock").lease()
+        self.owner().await.expect("somebody holds the lock").lease()
     }
 
     /// Moves the cluster's counter ahead.
@@ -59,10 +59,9 @@ impl Etcd {
         self.key(&format!("queue/{:032x}", u128::from_be_bytes(*nonce.as_bytes())))
     }
 
-    /// The oldest claim, now or at a revision of the past.
-    async fn owner(&self, revision: i64) -> Option<KeyValue> {
+    /// The oldest claim.
+    async fn owner(&self) -> Option<KeyValue> {
         let oldest = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1);
-        let oldest = oldest.with_revision(revision);
         let mut found = self.client.kv_client().get(self.key("queue/"), Some(oldest)).await.unwrap();
         found.take_kvs().into_iter().next()
     }
@@ -96,7 +95,7 @@ impl Rig for Etcd {
     }
 
     async fn expire(&self) {
-        if let Some(owner) = self.owner(0).await {
+        if let Some(owner) = self.owner().await {
             self.revoke(owner.lease()).await;
         }
     }
@@ -107,19 +106,19 @@ impl Rig for Etcd {
     }
 
     async fn look(&self) -> Seen {
-        if let Some(owner) = self.owner(0).await {
+        if let Some(owner) = self.owner().await {
             return Seen { token: Some(owner.create_revision()), held: true, released: false };
         }
         let Some(released) = self.get(self.key("released")).await else {
             return Seen { token: None, held: false, released: false };
         };
-        // Just before, it was still there.
-        let last = self.owner(released.mod_revision() - 1).await.expect("whoever has released was the owner");
-        Seen { token: Some(last.create_revision()), held: false, released: true }
+        // Who has taken a lock away has the revision of that as token.
+        let token = released.value_str().unwrap().split(' ').nth(2).map(|token| token.parse().unwrap());
+        Seen { token: Some(token.unwrap_or(released.mod_revision())), held: false, released: true }
     }
 
     async fn end_whosever_it_is(&self) {
-        if let Some(owner) = self.owner(0).await {
+        if let Some(owner) = self.owner().await {
             self.client.kv_client().delete(owner.key(), None).await.unwrap();
         }
     }
