@@ -36,6 +36,8 @@ macro_rules! mount {
     };
 }
 pub(crate) use force::Admin;
+#[cfg(all(any(feature = "etcd", feature = "zookeeper"), feature = "sqlite"))]
+pub(crate) use force::approval;
 pub(crate) use mount;
 
 mount!(suite:

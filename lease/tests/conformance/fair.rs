@@ -33,6 +33,7 @@ mount!(suite:
     l9_waiter_whose_own_place_has_run_out_is_refused,
     a_lock_goes_to_the_oldest_claim,
     a_waiter_that_is_gone_is_passed_over,
-    a_waiter_hears_of_a_lease_that_has_run_out;
+    a_waiter_hears_of_a_lease_that_has_run_out,
+    l17_who_waits_stands_anew_above_the_raised_token;
     by_itself: a_waiter_keeps_its_place_beyond_its_ttl,
 );

@@ -1,13 +1,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leastlock_lease::{Claim, FencedStore, Grant, LeaseStore, LockName, OwnerNonce, Pause, Release, Renewal, Waiter};
+use leastlock_lease::{
+    Claim, FencedStore, FencingToken, Forced, Grant, LeaseStore, LockName, OwnerNonce, Pause, Release, Renewal, Waiter,
+};
 use tokio::time::timeout;
 
 use super::FairRig;
 use super::doubles::{Mistake, Mistaken};
 #[cfg(feature = "etcd")]
 pub(crate) use super::place::a_waiter_keeps_its_place_beyond_its_ttl;
+use crate::admin::{Admin, approval};
 use crate::world::{LIMIT, LONG, eventually, lock};
 
 /// Longer than any wait in here, so that whoever wakes earlier was woken.
@@ -102,6 +105,37 @@ pub(crate) async fn a_waiter_that_is_gone_is_passed_over<R: FairRig>(rig: R) {
     assert_eq!(store.release(claim(&name, holder)).await.unwrap(), Release::Released);
     timeout(LIMIT, waiter.wait(FAR)).await.expect("it is its turn");
     assert!(matches!(store.acquire(claim(&name, last)).await.unwrap(), Grant::Granted { .. }));
+}
+
+pub(crate) async fn l17_who_waits_stands_anew_above_the_raised_token<R: FairRig + Admin>(rig: R) {
+    let (store, name, [holder, first, last]) = (rig.store(), lock(), nonces());
+    let held = granted(&store, holder).await;
+    for waiter in [first, last] {
+        assert!(matches!(store.acquire(claim(&name, waiter)).await.unwrap(), Grant::Held(_)));
+    }
+    let Forced::Released(seizure) = rig.force(held, &approval()).await.unwrap() else { panic!("it is held") };
+    for waiter in [first, last] {
+        assert!(granted(&store, waiter).await > seizure.token(), "whoever seals for the operation does not refuse it");
+        assert_eq!(store.release(claim(&name, waiter)).await.unwrap(), Release::Released);
+    }
+
+    // The double stands behind the others for a token of its own, and removes the holder alone.
+    let [holder, waiter, operation] = nonces();
+    granted(&store, holder).await;
+    for waiter in [waiter, operation] {
+        assert!(matches!(store.acquire(claim(&name, waiter)).await.unwrap(), Grant::Held(_)));
+    }
+    rig.end_whosever_it_is().await;
+    let waited = granted(&store, waiter).await;
+    assert_eq!(store.release(claim(&name, waiter)).await.unwrap(), Release::Released);
+    assert!(waited < granted(&store, operation).await, "its token refuses who comes next");
+}
+
+async fn granted(store: &impl FencedStore, nonce: OwnerNonce) -> FencingToken {
+    match store.acquire(claim(&lock(), nonce)).await.unwrap() {
+        Grant::Granted { token, .. } => token,
+        other => panic!("{other:?}"),
+    }
 }
 
 pub(crate) async fn a_waiter_hears_of_a_lease_that_has_run_out<R: FairRig>(rig: R) {
