@@ -117,10 +117,7 @@ pub(super) fn start_records<DB: WorkerSql, H: Handler<DB>>(
     handler: H,
     member: Arc<Member>,
 ) -> Result<Started, Error> {
-    let (worker, shutdown) = (builder.build()?, CancellationToken::new());
-    let probe = worker.probe();
-    let task = tokio::spawn(worker.run(Met { handler, member }, shutdown.clone()));
-    Ok(Started { probe, task, shutdown })
+    Ok(started(builder.build()?, |worker, shutdown| worker.run(Met { handler, member }, shutdown)))
 }
 
 pub(super) fn start_batches<DB: WorkerSql, H: BatchHandler<DB>>(
@@ -128,10 +125,7 @@ pub(super) fn start_batches<DB: WorkerSql, H: BatchHandler<DB>>(
     handler: H,
     member: Arc<Member>,
 ) -> Result<Started, Error> {
-    let (worker, shutdown) = (builder.build()?, CancellationToken::new());
-    let probe = worker.probe();
-    let task = tokio::spawn(worker.run_batches(Met { handler, member }, shutdown.clone()));
-    Ok(Started { probe, task, shutdown })
+    Ok(started(builder.build()?, |worker, shutdown| worker.run_batches(Met { handler, member }, shutdown)))
 }
 
 pub(super) fn start_process<H: Process>(
@@ -139,8 +133,15 @@ pub(super) fn start_process<H: Process>(
     handler: H,
     member: Arc<Member>,
 ) -> Result<Started, Error> {
-    let (worker, shutdown) = (builder.effect(Effect::at_least_once()).build()?, CancellationToken::new());
-    let probe = worker.probe();
-    let task = tokio::spawn(worker.run(Met { handler, member }, shutdown.clone()));
-    Ok(Started { probe, task, shutdown })
+    let worker = builder.effect(Effect::at_least_once()).build()?;
+    Ok(started(worker, |worker, shutdown| worker.run(Met { handler, member }, shutdown)))
+}
+
+fn started<M: Mode, R>(worker: Worker<M>, run: impl FnOnce(Worker<M>, CancellationToken) -> R) -> Started
+where
+    R: Future<Output = Result<Summary, Error>> + Send + 'static,
+{
+    let (probe, shutdown) = (worker.probe(), CancellationToken::new());
+    let task = tokio::spawn(run(worker, shutdown.clone()));
+    Started { probe, task, shutdown }
 }

@@ -30,7 +30,8 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) async fn new(broker: Broker, partitions: i32) -> Self {
-        let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+        let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+            .unwrap_or_else(|_| "warn,leastlock_partition_worker=debug".into());
         let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
         let topic = broker.topic(partitions).await;
         Self { broker, group: format!("{topic}-group"), topic, settings: Vec::new(), partitions }

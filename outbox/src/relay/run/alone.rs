@@ -39,6 +39,16 @@ impl Sink for Keeping {
     }
 }
 
+/// Appends events of these values in one transaction, each with its value as the key.
+async fn append(database: &TestDatabase<Sqlite>, values: &[&str]) {
+    let outbox = Outbox::open(&database.pool).await.unwrap();
+    let mut tx = leastlock_core::begin(&database.pool).await.unwrap();
+    for value in values {
+        outbox.append(&mut tx, Event::new("t", *value).bytes(*value)).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+}
+
 /// Reads what was appended, and checks it; nothing of it is handed over.
 async fn read(run: &mut Run<'_, SqlLog<Sqlite>, Keeping>) {
     run.start_read();
@@ -55,30 +65,29 @@ async fn hand_over(run: &mut Run<'_, SqlLog<Sqlite>, Keeping>) {
     }
 }
 
+/// Two events in memory, of which the first is on its way without an answer.
+async fn one_on_its_way(run: &mut Run<'_, SqlLog<Sqlite>, Keeping>, database: &TestDatabase<Sqlite>) {
+    let look = look(run.ownership, &*run.relay.log, 10).await;
+    run.have_claimed(look).unwrap();
+    append(database, &["1"]).await;
+    read(run).await;
+    run.start_handing_over(Instant::now());
+    hand_over(run).await;
+    append(database, &["2"]).await;
+    read(run).await;
+}
+
 #[tokio::test]
 async fn b7_round_that_sends_alone_waits_for_all_that_is_in_flight() {
     let database = TestDatabase::<Sqlite>::create().await.with(&crate::MIGRATIONS).await;
-    let outbox = Outbox::open(&database.pool).await.unwrap();
-    let append = async |value: &str| {
-        let mut tx = leastlock_core::begin(&database.pool).await.unwrap();
-        outbox.append(&mut tx, Event::new("t", value).bytes(value)).await.unwrap();
-        tx.commit().await.unwrap();
-    };
     let sink = Keeping::default();
     let relay = Relay::builder(&database.pool, sink.clone()).build().unwrap();
     let ownership = Ownership::new(relay.settings.lease);
     let mut run = Run::new(&relay, &ownership);
-    let look = look(&ownership, &*relay.log, 10).await;
-    run.have_claimed(look).unwrap();
 
     // One event is on its way, another is ready to be sent, and a round is to send alone.
-    append("1").await;
-    read(&mut run).await;
-    run.start_handing_over(Instant::now());
-    hand_over(&mut run).await;
+    one_on_its_way(&mut run, &database).await;
     assert_eq!((sink.kept(), run.pipeline.unanswered()), (1, 1));
-    append("2").await;
-    read(&mut run).await;
     assert!(run.can_resume(), "a round of another kind goes on beside it");
     run.resume_alone = true;
     assert!(!run.can_resume(), "something is in flight");
@@ -104,32 +113,14 @@ async fn b7_round_that_sends_alone_waits_for_all_that_is_in_flight() {
     assert_eq!(sink.kept(), 1);
 }
 
-/// Two events in memory, of which the first is on its way without an answer.
-async fn one_on_its_way(run: &mut Run<'_, SqlLog<Sqlite>, Keeping>, append: impl AsyncFn(&str)) {
-    let look = look(run.ownership, &*run.relay.log, 10).await;
-    run.have_claimed(look).unwrap();
-    append("1").await;
-    read(run).await;
-    run.start_handing_over(Instant::now());
-    hand_over(run).await;
-    append("2").await;
-    read(run).await;
-}
-
 #[tokio::test]
 async fn b7_round_that_sends_alone_waits_no_longer_than_a_lease() {
     let database = TestDatabase::<Sqlite>::create().await.with(&crate::MIGRATIONS).await;
-    let outbox = Outbox::open(&database.pool).await.unwrap();
-    let append = async |value: &str| {
-        let mut tx = leastlock_core::begin(&database.pool).await.unwrap();
-        outbox.append(&mut tx, Event::new("t", value).bytes(value)).await.unwrap();
-        tx.commit().await.unwrap();
-    };
     let sink = Keeping::default();
     let relay = Relay::builder(&database.pool, sink.clone()).build().unwrap();
     let ownership = Ownership::new(relay.settings.lease);
     let mut run = Run::new(&relay, &ownership);
-    one_on_its_way(&mut run, append).await;
+    one_on_its_way(&mut run, &database).await;
     run.resume_alone = true;
     run.left_behind.push(Arc::default());
     let (start, lease) = (Instant::now(), relay.settings.lease);
@@ -205,22 +196,14 @@ impl Sink for OneDead {
 async fn b7_event_without_an_answer_and_a_refused_one_stop_nothing_else() {
     const PATIENCE: Duration = Duration::from_secs(30);
     let database = TestDatabase::<Sqlite>::create().await.with(&crate::MIGRATIONS).await;
-    let outbox = Outbox::open(&database.pool).await.unwrap();
-    let append = async |values: &[&str]| {
-        let mut tx = leastlock_core::begin(&database.pool).await.unwrap();
-        for value in values {
-            outbox.append(&mut tx, Event::new("t", *value).bytes(*value)).await.unwrap();
-        }
-        tx.commit().await.unwrap();
-    };
     let sink = OneDead::default();
     let relay = Relay::builder(&database.pool, sink.clone()).lease(Duration::from_millis(500)).build().unwrap();
     let (stats, shutdown) = (relay.stats(), CancellationToken::new());
     let running = tokio::spawn(relay.run(shutdown.clone()));
-    append(&["dead", "good 1", "bad", "good 2"]).await;
+    append(&database, &["dead", "good 1", "bad", "good 2"]).await;
     let refused = async || sink.seen(|seen| seen.refused) > 0 && sink.seen(|seen| seen.dead.len()) == 1;
     leastlock_testkit::until("one is refused and one has no answer", PATIENCE, refused).await;
-    append(&["later 1", "later 2"]).await;
+    append(&database, &["later 1", "later 2"]).await;
     let later = async || sink.seen(|seen| seen.arrived.len()) == 4;
     leastlock_testkit::until("the others go on", PATIENCE, later).await;
     assert_eq!(sink.seen(|seen| seen.refused), 2, "among others, and alone");
