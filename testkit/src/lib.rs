@@ -30,6 +30,7 @@ pub mod checkers;
 pub mod cluster;
 pub mod database;
 pub mod history;
+mod locks;
 mod mount;
 pub mod process;
 pub mod proxy;
