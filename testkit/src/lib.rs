@@ -8,6 +8,7 @@
 //! | [`cluster`] | a PostgreSQL cluster of the test's own |
 //! | [`mount!`] | one conformance suite, mounted once per engine |
 //! | [`dropped_after`], [`Drops`] | a future that is dropped half-way, at each point at which it waits |
+//! | [`example`] | the binary of an example, for the tests that run it |
 //! | [`until`] | a condition that has to come to hold |
 //! | [`process`] | children that can be killed, stopped and continued |
 //! | [`proxy`] | a TCP proxy that loses, delays and cuts, at a chosen statement |
@@ -29,7 +30,9 @@ pub mod cases;
 pub mod checkers;
 pub mod cluster;
 pub mod database;
+mod example;
 pub mod history;
+mod locks;
 mod mount;
 pub mod process;
 pub mod proxy;
@@ -45,4 +48,5 @@ pub const ZOOKEEPER_CONNECT: &str = "LEASTLOCK_ZOOKEEPER_CONNECT";
 
 pub use crate::cancel::{Drops, dropped_after};
 pub use crate::database::{TestDatabase, TestEngine};
+pub use crate::example::{EXAMPLES, example};
 pub use crate::until::until;

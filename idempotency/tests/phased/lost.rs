@@ -1,11 +1,11 @@
 //! Replies that are lost: a time-out is not an answer, and what was written is found.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leastlock_core::Statement;
 use leastlock_idempotency::phased::{External, Hold, Local, PhasedBegin, PhasedSql, RecoveryPoint, Run};
 use leastlock_testkit::proxy::{FaultProxy, Then, postgres};
-use leastlock_testkit::{TestDatabase, TestEngine};
+use leastlock_testkit::{TestDatabase, TestEngine, until};
 use sqlx::{Pool, Postgres};
 
 use crate::bank::charges;
@@ -159,12 +159,7 @@ pub(crate) async fn claimant_that_waited_sees_the_step_that_was_committed_meanwh
         let pool = pool.clone();
         async move { begin(&pool, "k1").await }
     });
-    let until = Instant::now() + LIMIT;
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while sqlx::query_scalar::<_, i64>(waits).fetch_one(pool).await.unwrap() == 0 {
-        assert!(Instant::now() < until && !claimant.is_finished(), "the claimant waits for the row");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the claimant waits for the row", LIMIT, async || database.waiting_for_locks().await > 0).await;
     tx.commit().await.unwrap();
     let PhasedBegin::First(mut run) = claimant.await.unwrap() else { panic!("it takes over") };
     assert_eq!(run.resumed_at(), Some(&RecoveryPoint::After { step: "reserve".to_owned() }));

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leastlock_core::Engine;
-use leastlock_testkit::database::sql;
-use leastlock_testkit::{TestDatabase, TestEngine};
+use leastlock_testkit::{TestDatabase, TestEngine, until};
 use tokio::sync::Barrier;
 
 use crate::keeper::{Call, Handler, Keeper, Then, Told, clear};
@@ -63,16 +62,6 @@ pub(crate) async fn waiting<DB: TestEngine>(database: &TestDatabase<DB>, count: 
     if DB::ENGINE == Engine::Sqlite {
         return tokio::time::sleep(HEAD_START).await;
     }
-    let waiting = sql::<DB>(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        // The table of InnoDB's waits is a copy that is not renewed while somebody reads it more often than every 100 ms.
-        "SELECT count(*) FROM information_schema.processlist \
-         WHERE db = DATABASE() AND id <> CONNECTION_ID() AND command <> 'Sleep' AND time_ms > 100",
-    );
-    let seen = async {
-        while database.int(waiting).await < count {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, seen).await.expect("the others wait for the first, or are answered");
+    let wait = async || database.waiting_for_locks().await >= count;
+    until("the others wait for the first", PATIENCE, wait).await;
 }

@@ -7,12 +7,11 @@ use leastlock_core::{Backoff, Engine, ErrorClass, Statement, classify};
 use leastlock_occ::combiner::{Apply, Batch, BatchError, CombineError, Combiner};
 use leastlock_occ::{Counted, Movement, StockCounter, StockSql};
 use leastlock_testkit::database::sql;
-use leastlock_testkit::{TestDatabase, TestEngine};
+use leastlock_testkit::{TestDatabase, TestEngine, until};
 use sqlx::{Pool, Transaction};
 use tokio::sync::Barrier;
 use tokio::time::timeout;
 
-use super::server::{deadlocks, waits_for_a_lock};
 pub(crate) use super::suite::LIMIT;
 use super::suite::{counter, stock, table, take};
 
@@ -152,7 +151,7 @@ pub(crate) async fn o18_two_combiners_in_opposite_orders_do_not_deadlock<DB: Tes
     always.expect("it ends").expect("no deadlock");
     let taken = i64::try_from(2 * 2 * KEYS.len() * ROUNDS).expect("few");
     assert_eq!(sum(&database).await, 3_000_000 - taken);
-    assert_eq!(deadlocks(&database).await, 0);
+    assert_eq!(database.deadlocks().await, 0);
 
     let caught = timeout(LIMIT, opposite::<DB, Combiner<DB, LocksAsTheyCome>>(&database, ROUNDS)).await;
     let error = caught.expect("it ends").expect_err("the double is not caught");
@@ -197,7 +196,7 @@ pub(crate) async fn o18_two_combiners_with_the_same_order_ids_answer_alike<DB: T
     assert_eq!(one, two, "both were told the same of each order");
     assert_eq!(one.iter().filter(|(_, answer)| answer.is_applied()).count(), 100);
     assert_eq!(sum(&database).await, 100);
-    assert_eq!(deadlocks(&database).await, 0);
+    assert_eq!(database.deadlocks().await, 0);
 }
 
 pub(crate) async fn o18_a_deadlock_with_a_plain_transaction_is_retried<DB: TestEngine + StockSql>(
@@ -211,7 +210,7 @@ pub(crate) async fn o18_a_deadlock_with_a_plain_transaction_is_retried<DB: TestE
         plain_update(&mut plain, SPARED[usize::from(matches!(DB::ENGINE, Engine::MySql))]).await;
         plain_update(&mut plain, "UPDATE stock SET units = units + 10 WHERE code = '85123A'").await;
         let combined = tokio::spawn(async move { counter.submit(order).await });
-        waits_for_a_lock(&database).await;
+        until("somebody waits for a lock", LIMIT, async || database.waiting_for_locks().await > 0).await;
         plain_update(&mut plain, "UPDATE stock SET units = units + 10 WHERE code = '22423'").await;
         plain.commit().await.expect("the commit");
         timeout(LIMIT, combined).await.expect("it ends").expect("no panic")
@@ -241,7 +240,7 @@ pub(crate) async fn a_locked_row_sends_a_movement_that_came_alone_the_long_way<D
         let counter = counter.clone();
         async move { counter.submit(Movement::take("22423", 2).expect("it is within bounds")).await }
     });
-    waits_for_a_lock(&database).await;
+    until("somebody waits for a lock", LIMIT, async || database.waiting_for_locks().await > 0).await;
     somebody.commit().await.expect("the commit");
     let answer = timeout(LIMIT, waiting).await.expect("it ends").expect("no panic");
     assert_eq!(answer.expect("an answer"), Counted::Applied, "it saw what it had waited for");

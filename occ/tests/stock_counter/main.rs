@@ -15,7 +15,6 @@ mod postgres_only;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod races;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-mod server;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod stale_beside;
 #[cfg(any(feature = "postgres", feature = "mysql"))]

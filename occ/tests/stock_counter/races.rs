@@ -4,12 +4,11 @@ use leastlock_core::{Engine, Statement};
 use leastlock_occ::combiner::{BatchError, CombineError};
 use leastlock_occ::{Beside, Counted, Movement, StockCounter, StockSql};
 use leastlock_testkit::database::sql;
-use leastlock_testkit::{TestDatabase, TestEngine};
+use leastlock_testkit::{TestDatabase, TestEngine, until};
 use sqlx::Transaction;
 use tokio::time::timeout;
 
 use super::crowd::LIMIT;
-use super::server::waits_for_a_lock;
 use super::suite::{UNITS, counter, stock, table, take};
 
 const INSERT: &str = "INSERT INTO leastlock_occ_order (order_id, operation_digest, answer) VALUES ($1, 1, 'applied')";
@@ -35,7 +34,7 @@ pub(crate) async fn an_order_id_that_comes_in_meanwhile_is_seen<DB: TestEngine +
             };
             let others: Vec<_> = (0..beside).map(|n| order("85123a", format!("{id}: {n}"))).collect();
             let waits = order("85123A", id);
-            waits_for_a_lock(&database).await;
+            until("somebody waits for a lock", LIMIT, async || database.waiting_for_locks().await > 0).await;
             if commits { somebody.commit().await } else { somebody.rollback().await }.expect("it ends");
             for other in others {
                 assert_eq!(timeout(LIMIT, other).await.expect("it ends").expect("an answer"), Counted::Applied);

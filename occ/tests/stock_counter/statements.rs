@@ -4,12 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use leastlock_core::{Engine, Statement};
 use leastlock_occ::{Counted, Movement, StockCounter, StockSql};
-use leastlock_testkit::TestDatabase;
 use leastlock_testkit::proxy::{FaultProxy, Proxied, Then};
+use leastlock_testkit::{TestDatabase, until};
 use tokio::time::timeout;
 
 use super::crowd::LIMIT;
-use super::server::waits_for_a_lock;
 use super::suite::{stock, table, take};
 
 /// What was executed since it was last asked.
@@ -109,7 +108,7 @@ async fn behind_a_lock<DB: Proxied + StockSql>(
     // Of two rows and with an id, so that it is not tried in one statement, and says nothing of how that goes.
     let first = Movement::give("22423", 1).and_then(|first| first.and_give("85123A", 1)).expect("bounds");
     let mut pending = vec![submit(first.with_order_id(format!("{name} first")).expect("bounds"))];
-    waits_for_a_lock(database).await;
+    until("somebody waits for a lock", LIMIT, async || database.waiting_for_locks().await > 0).await;
     for (key, n) in ["85123A", "85123a"].into_iter().cycle().zip(0..size) {
         let give = Movement::give(key, 1).expect("bounds");
         let order = if has_ids { give.with_order_id(format!("{name} {n}")).expect("bounds") } else { give };

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use leastlock_core::{ErrorClass, Statement, classify};
 use leastlock_occ::combiner::{BatchError, CombineError};
 use leastlock_occ::{Beside, Counted, Movement, StockCounter};
-use leastlock_testkit::TestDatabase;
+use leastlock_testkit::{TestDatabase, until};
 use sqlx::{Postgres, Transaction};
 use tokio::sync::Semaphore;
 
-use super::server::waits_for_a_lock;
-use super::suite::{stock, table, take};
+use super::suite::{LIMIT, stock, table, take};
 
 const PLAIN: &str = "INSERT INTO placed SELECT * FROM unnest($1::text[])";
 const ON_CONFLICT: &str = "INSERT INTO placed SELECT * FROM unnest($1::text[]) ON CONFLICT DO NOTHING";
@@ -66,7 +65,7 @@ async fn other_is_told(
     gate.reached.acquire().await.expect("it is never closed").forget();
     let other = tokio::spawn(async move { other.submit(order).await });
     // It has read the order ids, of which this one is not committed, and waits for the row.
-    waits_for_a_lock(database).await;
+    until("somebody waits for a lock", LIMIT, async || database.waiting_for_locks().await > 0).await;
     gate.open.add_permits(1);
     assert_eq!(first.await.expect("no panic").expect("an answer"), Counted::Applied);
     other.await.expect("no panic")

@@ -5,22 +5,15 @@ use std::time::Duration;
 
 use leastlock_core::{Dialect, Engine, Statement};
 use leastlock_occ::{Column, Stored};
-use leastlock_testkit::database::sql;
-use leastlock_testkit::{TestDatabase, TestEngine};
+use leastlock_testkit::{TestDatabase, TestEngine, until};
 use sqlx::Pool;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
 
 use super::accounts::{Account, Accounts, Derived, HandWritten, VERSION, Verdict, adding, load, reset};
 
 /// Far beyond what a statement needs to reach a lock on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 const RIVAL: &str = "UPDATE account SET balance = balance + 5, version = version + 6 WHERE id = 'a'";
-const BLOCKED: &str = "SELECT count(*) FROM pg_stat_activity \
-    WHERE datname = current_database() AND wait_event_type = 'Lock'";
-const BLOCKED_MYSQL: &str = "SELECT count(*) FROM information_schema.innodb_trx t \
-    JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
-    WHERE p.db = DATABASE() AND t.trx_state = 'LOCK WAIT'";
 /// REPEATABLE READ is the default of MySQL; its snapshot is taken at once here, not by the first read.
 const BEGIN_OLD_SNAPSHOT: &str =
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; START TRANSACTION WITH CONSISTENT SNAPSHOT";
@@ -147,9 +140,5 @@ async fn until_blocked<DB: TestEngine>(database: &TestDatabase<DB>) {
     if <DB as Dialect>::ENGINE == Engine::Sqlite {
         return;
     }
-    let deadline = Instant::now() + DEADLINE;
-    while database.int(sql::<DB>(BLOCKED, BLOCKED_MYSQL)).await == 0 {
-        assert!(Instant::now() < deadline, "the writer never came to wait for its rival");
-        sleep(Duration::from_millis(5)).await;
-    }
+    until("the writer waits for its rival", DEADLINE, async || database.waiting_for_locks().await > 0).await;
 }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use leastlock_core::Engine;
 use leastlock_outbox::{LoggedEvent, MIGRATIONS, MemorySink, Outbox, OutboxSql, Relay};
-use leastlock_testkit::{TestDatabase, TestEngine};
+use leastlock_testkit::{TestDatabase, TestEngine, until};
 use sqlx::Transaction;
 use tokio_util::sync::CancellationToken;
 
@@ -50,18 +49,6 @@ pub(crate) async fn until_waiting<DB: TestEngine>(
     count: i64,
     has_ended: impl Fn() -> bool,
 ) {
-    let waiting = leastlock_testkit::database::sql::<DB>(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        "SELECT count(*) FROM information_schema.innodb_trx AS t \
-         JOIN information_schema.processlist AS p ON p.id = t.trx_mysql_thread_id \
-         WHERE p.db = DATABASE() AND t.trx_state = 'LOCK WAIT'",
-    );
-    // MariaDB answers from a copy that it makes anew only if nobody has read it for 100 ms.
-    let pause = || Duration::from_millis(if DB::ENGINE == Engine::MySql { fastrand::u64(110..300) } else { 5 });
-    let waited = async {
-        while !has_ended() && database.int(waiting).await < count {
-            tokio::time::sleep(pause()).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, waited).await.expect("they wait, or have ended");
+    let waited = async || has_ended() || database.waiting_for_locks().await >= count;
+    until("they wait, or have ended", PATIENCE, waited).await;
 }

@@ -19,9 +19,7 @@ pub(crate) async fn shards_are_handed_over_though_parked_events_cannot_be_read(d
     sqlx::query("LOCK TABLE leastlock_outbox_parked IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
     let retry = Retry::Key { topic: "moves", key: b"k" };
     assert_eq!(parked.retry(&retry, "ann", "mended").await.unwrap(), Asked::Done { queues: 1 });
-    let waiting =
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    until("the relay waits for the table", async || database.int(waiting).await > 0).await;
+    until("the relay waits for the table", async || database.waiting_for_locks().await > 0).await;
     let second = Running::start(pool, &sink);
     until("each has its half", async || shares(pool).await == [8, 8]).await;
     lock.rollback().await.unwrap();

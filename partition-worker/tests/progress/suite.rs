@@ -6,8 +6,8 @@ use leastlock_core::{Engine, Statement};
 use leastlock_partition_worker::progress::{Entry, Fold, Guard, Seal};
 use leastlock_partition_worker::runs::Runs;
 use leastlock_partition_worker::{Epoch, Timeouts};
-use leastlock_testkit::TestDatabase;
 use leastlock_testkit::database::sql;
+use leastlock_testkit::{TestDatabase, until};
 use tokio::sync::oneshot;
 
 use crate::bench::{Fence, GROUP, Tested, effect, entry, handle, owner, partition, prepared, sealed};
@@ -111,21 +111,8 @@ async fn wait_for_a_waiter<DB: Tested>(database: &TestDatabase<DB>) {
     if DB::ENGINE == Engine::Sqlite {
         return;
     }
-    let waiting = sql::<DB>(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",
-        "SELECT count(*) FROM information_schema.INNODB_TRX AS waiting \
-           JOIN information_schema.PROCESSLIST AS session ON session.id = waiting.trx_mysql_thread_id \
-          WHERE waiting.trx_state = 'LOCK WAIT' AND session.db = DATABASE()",
-    );
-    for look in 0..300 {
-        if database.int(waiting).await > 0 {
-            return;
-        }
-        // MariaDB answers what it saw last to whoever looks within 100 ms of anybody's last look.
-        tokio::time::sleep(Duration::from_millis(if DB::ENGINE == Engine::MySql { 110 + look * 37 % 200 } else { 10 }))
-            .await;
-    }
-    panic!("the redelivery's fence waits for nothing");
+    let waits = async || database.waiting_for_locks().await > 0;
+    until("the redelivery's fence waits", Duration::from_mins(1), waits).await;
 }
 
 pub(crate) async fn p20_an_effect_is_applied_once_beside_a_fold<DB: Tested>(database: TestDatabase<DB>) {
