@@ -4,12 +4,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use leastlock::core::{self, Dialect};
+use leastlock::lease::LeaseSql;
+use leastlock::occ::StockSql;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, Pool, Postgres, Sqlite};
-
-use crate::race::{BoxError, Race, Ran};
-use crate::{combined, fenced};
 
 /// How long a connection is waited for.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -18,12 +17,8 @@ pub(crate) const QUEUE: Duration = Duration::from_mins(2);
 /// Buyers share connections, so that more of them than the server takes can be tried.
 pub(crate) const MOST_CONNECTIONS: u32 = 32;
 
-/// An engine, and what it has of the mechanisms.
-///
-/// # Contract
-/// [`combined`](Self::combined) and [`fenced`](Self::fenced) answer `None` where the engine does not have the mechanism;
-/// what the other ways need, every engine has.
-pub(crate) trait Engine: Dialect {
+/// An engine that has every mechanism.
+pub(crate) trait Engine: Dialect + StockSql + LeaseSql {
     /// What it is called in the output; the driver's own name is a family's.
     const CALLED: &'static str = Self::NAME;
 
@@ -31,12 +26,6 @@ pub(crate) trait Engine: Dialect {
     const READ_LOCKED: &'static str;
 
     fn open(url: &str, clients: u32) -> impl Future<Output = Result<Pool<Self>, sqlx::Error>> + Send;
-
-    /// Runs the race through a combiner.
-    fn combined(pool: &Pool<Self>, race: &Race) -> impl Future<Output = Result<Option<Ran>, BoxError>> + Send;
-
-    /// Runs the race through a lease with a fence.
-    fn fenced(pool: &Pool<Self>, race: &Race) -> impl Future<Output = Result<Option<Ran>, BoxError>> + Send;
 }
 
 /// The text that `DB` understands: MySQL has other placeholders (`?`), each used once and in order.
@@ -56,14 +45,6 @@ impl Engine for Postgres {
         let pool = PgPoolOptions::new().max_connections(clients.min(MOST_CONNECTIONS)).test_before_acquire(false);
         pool.acquire_timeout(QUEUE).connect_with(options).await
     }
-
-    async fn combined(pool: &Pool<Self>, race: &Race) -> Result<Option<Ran>, BoxError> {
-        combined::race(pool, race).await.map(Some)
-    }
-
-    async fn fenced(pool: &Pool<Self>, race: &Race) -> Result<Option<Ran>, BoxError> {
-        fenced::race(pool, race).await.map(Some)
-    }
 }
 
 impl Engine for Sqlite {
@@ -77,14 +58,6 @@ impl Engine for Sqlite {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(QUEUE);
         SqlitePoolOptions::new().max_connections(clients.min(8)).acquire_timeout(QUEUE).connect_with(options).await
-    }
-
-    async fn combined(pool: &Pool<Self>, race: &Race) -> Result<Option<Ran>, BoxError> {
-        combined::race(pool, race).await.map(Some)
-    }
-
-    async fn fenced(pool: &Pool<Self>, race: &Race) -> Result<Option<Ran>, BoxError> {
-        fenced::race(pool, race).await.map(Some)
     }
 }
 

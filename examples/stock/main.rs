@@ -92,7 +92,7 @@ where
     let pool = DB::open(url, race.clients).await?;
     println!("{}: {} units, {} attempts by {} buyers", DB::CALLED, race.stock, race.attempts, race.clients);
     let tried = ways::all(&pool, &race).await?;
-    println!("{}", table::table(&tried, DB::CALLED));
+    println!("{}", table::table(&tried));
     Ok(ways::are_right_ways_exact(&tried, &race))
 }
 

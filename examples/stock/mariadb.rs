@@ -5,9 +5,7 @@ use std::str::FromStr;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{MySql, Pool};
 
-use crate::combined;
 use crate::engine::{Engine, MOST_CONNECTIONS, QUEUE, reach};
-use crate::race::{BoxError, Race, Ran};
 
 impl Engine for MySql {
     /// The one of the two that is tested.
@@ -20,14 +18,5 @@ impl Engine for MySql {
         reach(&options).await?;
         let pool = MySqlPoolOptions::new().max_connections(clients.min(MOST_CONNECTIONS)).test_before_acquire(false);
         pool.acquire_timeout(QUEUE).connect_with(options).await
-    }
-
-    async fn combined(pool: &Pool<Self>, race: &Race) -> Result<Option<Ran>, BoxError> {
-        combined::race(pool, race).await.map(Some)
-    }
-
-    /// There is no lease on MariaDB yet.
-    async fn fenced(_pool: &Pool<Self>, _race: &Race) -> Result<Option<Ran>, BoxError> {
-        Ok(None)
     }
 }

@@ -7,6 +7,7 @@ use sqlx::Pool;
 use crate::engine::{Engine, text};
 use crate::race::{Bought, BoxError, Race, Ran, Way};
 use crate::retried::{Item, VersionRetried};
+use crate::{combined, fenced};
 
 pub(crate) const CODE: &str = "85123A";
 
@@ -27,27 +28,19 @@ const MIGRATIONS: Migrations =
 
 const EMPTY: &str = "DELETE FROM stock_example";
 
-/// A way that was tried, or one that the engine does not have.
-#[derive(Debug, Clone)]
-pub(crate) enum Tried {
-    Ran(Ran),
-    NotThere { way: &'static str },
-}
-
 /// Runs all of them one after the other, each from a full stock; the wrong one first.
-pub(crate) async fn all<DB: Engine>(pool: &Pool<DB>, race: &Race) -> Result<Vec<Tried>, BoxError>
+pub(crate) async fn all<DB: Engine>(pool: &Pool<DB>, race: &Race) -> Result<Vec<Ran>, BoxError>
 where
     Item: Stored<DB>,
 {
     warm(pool).await?;
-    let there = |way, ran: Option<Ran>| ran.map_or(Tried::NotThere { way }, Tried::Ran);
     Ok(vec![
-        Tried::Ran(wrong(pool, race).await?),
-        Tried::Ran(from_full_stock(pool, race, ConditionalUpdate(pool.clone())).await?),
-        Tried::Ran(from_full_stock(pool, race, ReadLocked(pool.clone())).await?),
-        Tried::Ran(from_full_stock(pool, race, VersionRetried::new(pool, race)).await?),
-        there("combiner", DB::combined(pool, race).await?),
-        there("lease and fence", DB::fenced(pool, race).await?),
+        wrong(pool, race).await?,
+        from_full_stock(pool, race, ConditionalUpdate(pool.clone())).await?,
+        from_full_stock(pool, race, ReadLocked(pool.clone())).await?,
+        from_full_stock(pool, race, VersionRetried::new(pool, race)).await?,
+        combined::race(pool, race).await?,
+        fenced::race(pool, race).await?,
     ])
 }
 
@@ -61,11 +54,8 @@ async fn warm<DB: Engine>(pool: &Pool<DB>) -> Result<(), BoxError> {
 }
 
 /// Whether every way that must be right was.
-pub(crate) fn are_right_ways_exact(tried: &[Tried], race: &Race) -> bool {
-    tried.iter().all(|tried| match tried {
-        Tried::Ran(ran) => ran.is_wrong_by_design || ran.is_exact(race),
-        Tried::NotThere { .. } => true,
-    })
+pub(crate) fn are_right_ways_exact(ran: &[Ran], race: &Race) -> bool {
+    ran.iter().all(|ran| ran.is_wrong_by_design || ran.is_exact(race))
 }
 
 /// The mistake by itself.

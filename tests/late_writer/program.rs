@@ -63,26 +63,16 @@ impl fmt::Display for Output {
     }
 }
 
-/// The example's binary, built once if this test was not built together with it.
 fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
-        let test = std::env::current_exe().expect("the test's own path");
-        let profile = test.ancestors().nth(2).expect("target/<profile>/deps/<test>");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--example", "late_writer"]);
-        // As the other examples are built, so that the dependencies are built once.
         let optional = [
             ("tower", cfg!(feature = "tower")),
             ("mysql", cfg!(feature = "mysql")),
             ("http", cfg!(feature = "http")),
             ("metrics", cfg!(feature = "metrics")),
         ];
-        for (feature, _) in optional.into_iter().filter(|(_, is_on)| *is_on) {
-            cargo.args(["--features", feature]);
-        }
-        let built = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status();
-        assert!(built.expect("cargo runs").success(), "the example does not build");
-        profile.join("examples").join("late_writer")
+        let features: Vec<_> = optional.into_iter().filter_map(|(name, is_on)| is_on.then_some(name)).collect();
+        leastlock_testkit::example("late_writer", &features)
     })
 }

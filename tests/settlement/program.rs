@@ -58,17 +58,7 @@ impl fmt::Display for Output {
     }
 }
 
-/// The example's binary, built once if this test was not built together with it.
 fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let test = std::env::current_exe().expect("the test's own path");
-        let profile = test.ancestors().nth(2).expect("target/<profile>/deps/<test>");
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--example", EXAMPLE])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status();
-        assert!(built.expect("cargo runs").success(), "the example does not build");
-        profile.join("examples").join(EXAMPLE)
-    })
+    BINARY.get_or_init(|| leastlock_testkit::example(EXAMPLE, &[]))
 }
