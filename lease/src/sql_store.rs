@@ -24,6 +24,8 @@ use crate::wake::Bells;
 ///
 /// On PostgreSQL a waiter is notified of a release, in the release's own transaction and only if somebody waits; the waiters
 /// of a store share one connection for it, beside the pool's, while there are any. On SQLite and MariaDB they poll.
+///
+/// That one connects as the pool does. A certificate or a password that is refused is no time-out: it ends an acquisition at once.
 #[derive(Debug)]
 pub struct SqlLeaseStore<DB: Dialect> {
     pool: Pool<DB>,
