@@ -43,7 +43,9 @@ pub use waiter::EtcdWaiter;
 /// - A cluster that was restored from a snapshot counts on from there. Its store cannot raise the counter, and says so
 ///   ([`Grant::BelowFloor`]) where a [floor](crate::Acquire::floor) is given. Restore with `etcdutl snapshot restore
 ///   --bump-revision`, which etcd 3.6 has, or write until the revision has passed the floor.
-/// - A user needs the role to read and write the keys under `leastlock/`.
+/// - A user needs the role to read and write the keys under `leastlock/`. It is the options' (`with_user`), or that of the client's
+///   certificate. A member whose certificate is not trusted, or that does not trust the client's, is left for the next one; when all have
+///   refused, one after the other, the error is permanent.
 ///
 /// ```no_run
 /// use std::time::Duration;

@@ -47,6 +47,9 @@ pub use waiter::RedisWaiter;
 /// A setting that is changed under an open connection is noticed at the next reconnect only. Leases run out by the server's wall
 /// clock: if it is stepped, two may hold the lock, and no stale fenced write is applied.
 ///
+/// Every connection is the client's, that of the waiters too: over TLS with a URL of `rediss://` and `Client::build_with_tls`, as the user
+/// of the URL. A certificate or a password that is refused is no time-out: it ends an acquisition at once.
+///
 /// ```no_run
 /// use std::time::Duration;
 /// use leastlock_lease::{Hold, Leases, LockName, RedisLeaseStore};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leastlock_core::{Dialect, Statement, classify};
 use sqlx::Pool;
+use sqlx::pool::PoolConnection;
 
 use crate::capabilities::Capabilities;
 use crate::sql::LeaseSql;
@@ -23,6 +24,8 @@ use crate::wake::Bells;
 ///
 /// On PostgreSQL a waiter is notified of a release, in the release's own transaction and only if somebody waits; the waiters
 /// of a store share one connection for it, beside the pool's, while there are any. On SQLite and MariaDB they poll.
+///
+/// That one connects as the pool does. A certificate or a password that is refused is no time-out: it ends an acquisition at once.
 #[derive(Debug)]
 pub struct SqlLeaseStore<DB: Dialect> {
     pool: Pool<DB>,
@@ -40,12 +43,18 @@ impl<DB: LeaseSql> SqlLeaseStore<DB> {
         &self.pool
     }
 
-    async fn try_acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, sqlx::Error> {
-        let mut connection = self.pool.acquire().await?;
-        if let Some(value) = DB::acquire(&mut connection, claim).await? {
+    async fn connection(&self) -> Result<PoolConnection<DB>, StoreError> {
+        self.pool.acquire().await.map_err(no_connection::<DB>)
+    }
+
+    async fn try_acquire(
+        connection: &mut DB::Connection,
+        claim: Claim<'_>,
+    ) -> Result<Grant<FencingToken>, sqlx::Error> {
+        if let Some(value) = DB::acquire(connection, claim).await? {
             return Ok(Grant::Granted { token: token(value)?, ttl: claim.ttl });
         }
-        let row = Statement::new(DB::HOLDER).bind(claim.name.as_str()).fetch_one::<DB>(&mut connection).await?;
+        let row = Statement::new(DB::HOLDER).bind(claim.name.as_str()).fetch_one::<DB>(connection).await?;
         Ok(Grant::Held(Holder {
             owner: OwnerHash::of(&row.bytes(0)?),
             token: Some(token(row.int(1)?)?),
@@ -55,9 +64,10 @@ impl<DB: LeaseSql> SqlLeaseStore<DB> {
         }))
     }
 
-    async fn change(&self, statement: Statement<'_>) -> Result<bool, sqlx::Error> {
-        let mut connection = self.pool.acquire().await?;
-        Ok(statement.execute::<DB>(&mut connection).await? > 0)
+    async fn change(&self, statement: Statement<'_>) -> Result<bool, StoreError> {
+        let mut connection = self.connection().await?;
+        let changed = statement.execute::<DB>(&mut connection).await.map_err(store_error::<DB>)?;
+        Ok(changed > 0)
     }
 }
 
@@ -74,7 +84,8 @@ impl<DB: LeaseSql> LeaseStore for SqlLeaseStore<DB> {
     const CAPABILITIES: Capabilities = Capabilities::PLAIN.wake_up(DB::WAKE_UP);
 
     async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
-        self.try_acquire(claim).await.map_err(store_error::<DB>)
+        let mut connection = self.connection().await?;
+        Self::try_acquire(&mut connection, claim).await.map_err(store_error::<DB>)
     }
 
     fn waiter(&self, claim: Claim<'_>) -> DB::Waiter {
@@ -87,13 +98,13 @@ impl<DB: LeaseSql> LeaseStore for SqlLeaseStore<DB> {
             .bind(claim.name.as_str())
             .bind(&claim.nonce.as_bytes()[..])
             .bind(token.value());
-        let renewed = self.change(statement).await.map_err(store_error::<DB>)?;
+        let renewed = self.change(statement).await?;
         Ok(if renewed { Renewal::Renewed { ttl: claim.ttl } } else { Renewal::NotOwner })
     }
 
     async fn release(&self, claim: Claim<'_>) -> Result<Release, StoreError> {
         let statement = Statement::new(DB::RELEASE).bind(claim.name.as_str()).bind(&claim.nonce.as_bytes()[..]);
-        let released = self.change(statement).await.map_err(store_error::<DB>)?;
+        let released = self.change(statement).await?;
         Ok(if released { Release::Released } else { Release::NotOwner })
     }
 
@@ -102,6 +113,17 @@ impl<DB: LeaseSql> LeaseStore for SqlLeaseStore<DB> {
 }
 
 impl<DB: LeaseSql> FencedStore for SqlLeaseStore<DB> {}
+
+/// Why there is no connection. Nothing was sent: a server that has no TLS, or a certificate that was refused (rustls says that what it was
+/// sent is no valid data), would be met again.
+fn no_connection<DB: LeaseSql>(error: sqlx::Error) -> StoreError {
+    let is_of_tls = match &error {
+        sqlx::Error::Tls(_) => true,
+        sqlx::Error::Io(io) => io.kind() == std::io::ErrorKind::InvalidData,
+        _ => false,
+    };
+    if is_of_tls { StoreError::permanent(error) } else { store_error::<DB>(error) }
+}
 
 pub(crate) fn store_error<DB: LeaseSql>(error: sqlx::Error) -> StoreError {
     if classify::<DB>(&error).is_retryable() { StoreError::retryable(error) } else { StoreError::permanent(error) }

@@ -1,5 +1,6 @@
 //! One member of the cluster at a time, and the next one when it does not answer.
 
+use std::error::Error as StdError;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,10 @@ struct Current {
     /// How many clients were given up.
     number: usize,
     client: Option<Client>,
+    /// Whether it has had an answer.
+    has_answered: bool,
+    /// How many before it, one after the other, came to no connection over TLS.
+    refused: usize,
 }
 
 impl Connections {
@@ -52,13 +57,18 @@ impl Connections {
         }
         let number = self.current().number;
         // Who is dropped here has waited for this member for long enough.
-        let doubt = Doubt { connections: self, number, is: true };
+        let mut doubt = Doubt::of(self, number);
         let endpoint = self.endpoints.get(number % self.endpoints.len().max(1)).map(String::as_str);
         let options = self.options.clone().with_connect_timeout(CONNECT);
         let connected = Client::connect(endpoint.as_slice(), Some(options)).await;
-        let client = doubt.judge(connected)?;
+        let client = match connected {
+            // Without a user to log in nothing was sent yet.
+            Ok(client) => client,
+            Err(error) => return doubt.judge(Err(error)),
+        };
+        doubt.outcome = Outcome::Open;
         self.current().client = Some(client.clone());
-        Ok(Link { client, doubt: Doubt { connections: self, number, is: true } })
+        Ok(Link { client, doubt: Doubt::of(self, number) })
     }
 
     /// Which client is in use; another number is another connection.
@@ -69,7 +79,7 @@ impl Connections {
     fn found(&self) -> Option<Link<'_>> {
         let current = self.current();
         let (number, client) = (current.number, current.client.clone()?);
-        Some(Link { client, doubt: Doubt { connections: self, number, is: true } })
+        Some(Link { client, doubt: Doubt::of(self, number) })
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {
@@ -99,35 +109,100 @@ impl Link<'_> {
 struct Doubt<'a> {
     connections: &'a Connections,
     number: usize,
-    is: bool,
+    outcome: Outcome,
 }
 
-impl Doubt<'_> {
+/// What is known of a client.
+#[derive(Clone, Copy)]
+enum Outcome {
+    /// No answer, and no reason that says more.
+    Doubtful,
+    /// The two cannot agree on a connection over TLS.
+    Refused,
+    /// It was not asked.
+    Open,
+    Answered,
+}
+
+impl<'a> Doubt<'a> {
+    fn of(connections: &'a Connections, number: usize) -> Self {
+        Self { connections, number, outcome: Outcome::Doubtful }
+    }
+
     fn judge<T>(mut self, answer: Result<T, Error>) -> Result<T, StoreError> {
-        let answer = answer.map_err(store_error);
-        self.is = answer.as_ref().is_err_and(StoreError::is_retryable);
-        answer
+        let error = match answer {
+            Ok(answer) => {
+                self.outcome = Outcome::Answered;
+                return Ok(answer);
+            }
+            Err(error) => error,
+        };
+        if is_permanent(&error) {
+            self.outcome = Outcome::Answered;
+            return Err(match error {
+                // The client's error does not say what this one came of.
+                Error::TransportError(error) => StoreError::permanent(error),
+                error => StoreError::permanent(error),
+            });
+        }
+        if is_of_tls(&error) {
+            self.outcome = Outcome::Refused;
+            if self.all_refuse() {
+                return Err(StoreError::permanent(error));
+            }
+        }
+        Err(StoreError::retryable(error))
+    }
+
+    /// Whether this is the last member, each of which was tried and came to no connection: another round would come to none either.
+    fn all_refuse(&self) -> bool {
+        let current = self.connections.current();
+        let refused =
+            if current.number == self.number && !current.has_answered { current.refused + 1 } else { current.refused };
+        refused >= self.connections.endpoints.len().max(1)
     }
 }
 
 impl Drop for Doubt<'_> {
     fn drop(&mut self) {
         let mut current = self.connections.current();
-        if self.is && current.number == self.number {
-            *current = Current { number: self.number.wrapping_add(1), client: None };
+        if current.number != self.number {
+            return;
         }
+        let refused = match self.outcome {
+            Outcome::Open => return,
+            Outcome::Answered => {
+                // Where there is none yet, it was refused before it was asked anything.
+                (current.has_answered, current.refused) = (current.client.is_some(), 0);
+                return;
+            }
+            Outcome::Refused if !current.has_answered => current.refused + 1,
+            Outcome::Refused | Outcome::Doubtful => 0,
+        };
+        *current = Current { number: self.number.wrapping_add(1), refused, ..Current::default() };
     }
 }
 
-/// What the server has judged by the request itself, it would judge again.
-fn store_error(error: Error) -> StoreError {
-    let permanent = match &error {
+/// What the server has judged by the request itself, it would judge again; and so what the client cannot make sense of, such as
+/// a certificate that is none. A token that has run out (`Unauthenticated`) is not among them: the next client gets another.
+fn is_permanent(error: &Error) -> bool {
+    match error {
         Error::GRpcStatus(status) => PERMANENT.contains(&i32::from(status.code())),
-        Error::InvalidArgs(_) | Error::InvalidUri(_) | Error::InvalidMetadataValue(_) => true,
-        // A token that has run out (`Unauthenticated`) among them: the next client gets another.
+        Error::InvalidArgs(_) | Error::InvalidUri(_) | Error::InvalidMetadataValue(_) | Error::TransportError(_) => {
+            true
+        }
         _ => false,
-    };
-    if permanent { StoreError::permanent(error) } else { StoreError::retryable(error) }
+    }
+}
+
+/// Whether it is of the connection's TLS: rustls says that what it was sent is no valid data, a certificate that it does not trust or
+/// the news that its own is not trusted.
+fn is_of_tls(error: &Error) -> bool {
+    let Error::GRpcStatus(status) = error else { return false };
+    let mut sources = std::iter::successors(StdError::source(status), |&source| source.source());
+    sources.any(|source| {
+        source.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData)
+    })
 }
 
 /// Whether the server says that what the request names, a lease, is not there.

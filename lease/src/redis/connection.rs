@@ -1,10 +1,11 @@
 //! One connection, made anew when it fails, and asked for its durability each time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::error::Error as StdError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisError, Value};
+use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Value};
 
 use super::durability::undurable;
 use crate::store::StoreError;
@@ -49,7 +50,7 @@ impl Connections {
     async fn connect(&self) -> Result<MultiplexedConnection, StoreError> {
         let config = AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None);
         let connect = self.client.get_multiplexed_async_connection_with_config(&config);
-        let mut connection = connect.await.map_err(store_error)?;
+        let mut connection = connect.await.map_err(refused)?;
         if self.checked
             && let Some(undurable) = undurable(&mut connection).await.map_err(store_error)?
         {
@@ -117,6 +118,22 @@ impl Drop for Doubted<'_> {
             current.1 = None;
         }
     }
+}
+
+/// Why there is no connection. A certificate or a password that was refused would be refused again. (To a client a server that has no
+/// room for another one, `maxclients`, looks as if it refused the password.)
+fn refused(error: RedisError) -> StoreError {
+    if error.kind() == ErrorKind::AuthenticationFailed || is_of_tls(&error) {
+        return StoreError::permanent(error);
+    }
+    store_error(error)
+}
+
+/// Whether the two could not agree on a connection over TLS: rustls says that what it was sent is no valid data.
+fn is_of_tls(error: &RedisError) -> bool {
+    let inner = error.source().and_then(|source| source.downcast_ref::<Arc<dyn StdError + Send + Sync>>());
+    let io = inner.and_then(|inner| inner.downcast_ref::<std::io::Error>());
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData)
 }
 
 /// What the server has answered, it would answer again, but for a few states that pass.
