@@ -258,13 +258,22 @@ fn producer(config: &mut ClientConfig) -> FutureProducer {
     config.set("enable.idempotence", "true").set("linger.ms", "0").create().expect("a producer")
 }
 
-/// Of a topic that is quite new, the client may not know the leader, or ask one that does not know it yet.
-fn watermarks(consumer: &BaseConsumer, topic: &str, partition: i32, deadline: Instant) -> (i64, i64) {
+/// Where a partition begins and ends now, asked until it is told or `within` is over: of a topic that is quite new, the client
+/// may not know the leader, or ask one that does not know it yet.
+///
+/// # Errors
+/// The last of those that came.
+pub fn watermarks(
+    consumer: &BaseConsumer,
+    topic: &str,
+    partition: i32,
+    within: Duration,
+) -> Result<(i64, i64), KafkaError> {
+    let deadline = Instant::now() + within;
     loop {
         match consumer.fetch_watermarks(topic, partition, deadline.saturating_duration_since(Instant::now())) {
-            Ok(found) => return found,
-            Err(error) if Instant::now() >= deadline => panic!("watermarks of {topic} [{partition}]: {error}"),
-            Err(_) => std::thread::sleep(POLL),
+            Err(_) if Instant::now() < deadline => std::thread::sleep(POLL),
+            found => return found,
         }
     }
 }
@@ -281,7 +290,8 @@ fn read_all(bootstrap: &str, topic: &str, limit: Duration) -> Vec<Record> {
     let mut left = BTreeMap::new();
     let found = metadata.topics().iter().flat_map(MetadataTopic::partitions);
     for partition in found.map(MetadataPartition::id) {
-        let (low, high) = watermarks(&consumer, topic, partition, deadline);
+        let found = watermarks(&consumer, topic, partition, deadline.saturating_duration_since(Instant::now()));
+        let (low, high) = found.unwrap_or_else(|error| panic!("watermarks of {topic} [{partition}]: {error}"));
         if low < high {
             assignment.add_partition_offset(topic, partition, Offset::Offset(low)).expect("an offset");
             left.insert(partition, high);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use leastlock_testkit::broker::Broker;
+use leastlock_testkit::broker::{Broker, watermarks};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
@@ -127,7 +127,7 @@ fn read(brokers: &str, topic: &str, mut each: impl FnMut(&BorrowedMessage<'_>)) 
     let consumer = consumer(brokers)?;
     let (mut ends, mut starts) = (HashMap::new(), HashMap::new());
     for partition in 0..PARTITIONS {
-        let (low, high) = consumer.fetch_watermarks(topic, partition, ANSWER)?;
+        let (low, high) = watermarks(&consumer, topic, partition, ANSWER)?;
         starts.insert(partition, low);
         if low < high {
             ends.insert(partition, high);

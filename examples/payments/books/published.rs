@@ -60,9 +60,16 @@ fn from_topic(brokers: &str, topic: &str) -> Result<Published, BoxError> {
     let metadata = consumer.fetch_metadata(Some(topic), REQUEST)?;
     let partitions = metadata.topics().first().map_or(&[][..], |topic| topic.partitions());
     let (mut assigned, mut ends) = (TopicPartitionList::new(), BTreeMap::new());
+    let deadline = Instant::now() + REQUEST;
     for partition in partitions.iter().map(rdkafka::metadata::MetadataPartition::id) {
         assigned.add_partition_offset(topic, partition, Offset::Beginning)?;
-        let (_, end) = consumer.fetch_watermarks(topic, partition, REQUEST)?;
+        // Of a topic that is quite new, a broker may not know the leader yet.
+        let (_, end) = loop {
+            match consumer.fetch_watermarks(topic, partition, REQUEST) {
+                Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(100)),
+                found => break found?,
+            }
+        };
         if end > 0 {
             ends.insert(partition, end);
         }
@@ -74,7 +81,8 @@ fn from_topic(brokers: &str, topic: &str) -> Result<Published, BoxError> {
             return Err(format!("the topic {topic} cannot be read to its end within {REQUEST:?}").into());
         }
         let Some(record) = consumer.poll(Duration::from_millis(100)) else { continue };
-        let record = record?;
+        // A broker that does not answer is asked again by the client itself.
+        let Ok(record) = record else { continue };
         let headers = record.headers().into_iter().flat_map(Headers::iter);
         let id = headers.into_iter().find(|header| header.key == EVENT_ID_HEADER).and_then(|header| header.value);
         let id = str::from_utf8(id.ok_or("an event without an id")?)?;
