@@ -12,7 +12,7 @@ use leastlock_testkit::until;
 
 use crate::authority::{Authority, Files};
 use crate::world::{
-    HOST, LIMIT, OTHER_HOST, OTHER_NAME, SECRET, UNKNOWN_AUTHORITY, free_port, has_secret, lock, refuses, serves, tell,
+    HOST, LIMIT, OTHER_HOST, OTHER_NAME, SECRET, UNKNOWN_AUTHORITY, free_ports, has_secret, lock, refuses, serves, tell,
 };
 
 /// What the guide says that a user needs, in operations.md.
@@ -31,8 +31,8 @@ struct Server {
 impl Server {
     async fn start(certificate: impl FnOnce(&Authority) -> Identity, asks_clients: &str) -> Self {
         choose_cryptography();
-        let (folder, port, authority) =
-            (tempfile::tempdir().unwrap(), free_port(), Authority::new("Redis of the test"));
+        let (folder, [port], authority) =
+            (tempfile::tempdir().unwrap(), free_ports(), Authority::new("Redis of the test"));
         let files = Files::write(folder.path(), &authority, &certificate(&authority));
         let users = [
             "user default off".to_owned(),
@@ -141,7 +141,7 @@ async fn a_certificate_that_has_run_out_is_refused() {
 async fn a_password_that_is_changed_under_a_holder_leaves_it_unconfirmed_while_there_is_time() {
     let server = Server::start(|authority| authority.server(&[HOST]), "no").await;
     let leases = Leases::new(server.store("leases"));
-    let lease = leases.acquire(&lock(), Hold::renewed(Duration::from_secs(9))).await.unwrap();
+    let lease = leases.acquire(&lock(), Hold::renewed(Duration::from_secs(6))).await.unwrap();
     server.change_password("another").await;
     until("a renewal is refused", LIMIT, async || matches!(lease.status(), LeaseStatus::Unconfirmed { .. })).await;
     assert!(matches!(lease.permit(), Err(Error::Unconfirmed { .. })));
