@@ -188,7 +188,9 @@ mod tests {
     fn where_a_majority_would_be_silent_again_another_attempt_is_of_no_use() {
         let fails = |errors: [StoreError; 3]| {
             let mut ballot = Ballot::among(5);
-            errors.into_iter().for_each(|error| ballot.silent(Some(error)));
+            for error in errors {
+                ballot.silent(Some(error));
+            }
             ballot.outcome().unwrap_err()
         };
         let (lost, refused) = (|| StoreError::retryable("cut"), || StoreError::permanent("the password"));
