@@ -141,7 +141,7 @@ impl RedlockStore {
             match tokio::time::timeout_at(ends, votes.join_next()).await {
                 Ok(Some(Ok(Ok(vote)))) => ballot.count(vote),
                 // A node that has failed has no vote.
-                Ok(Some(_)) => ballot.silent(),
+                Ok(Some(failed)) => ballot.silent(failed.ok().and_then(Result::err)),
                 Ok(None) | Err(_) => break,
             }
         }

@@ -10,7 +10,7 @@ use leastlock_testkit::until;
 
 use crate::authority::{Authority, Files};
 use crate::world::{
-    HOST, LIMIT, OTHER_HOST, OTHER_NAME, SECRET, UNKNOWN_AUTHORITY, free_port, has_secret, refuses, serves,
+    HOST, LIMIT, OTHER_HOST, OTHER_NAME, SECRET, UNKNOWN_AUTHORITY, free_ports, has_secret, refuses, serves,
 };
 
 /// How the server knows who asks.
@@ -32,7 +32,7 @@ struct Server {
 impl Server {
     async fn start(by: By) -> Self {
         choose_cryptography();
-        let (folder, ports) = (tempfile::tempdir().unwrap(), [free_port(), free_port()]);
+        let (folder, ports) = (tempfile::tempdir().unwrap(), free_ports::<2>());
         let authority = Authority::new("etcd of the test");
         let files = Files::write(folder.path(), &authority, &authority.server(&[HOST]));
         let (client, peer) = (format!("https://127.0.0.1:{}", ports[0]), format!("http://127.0.0.1:{}", ports[1]));

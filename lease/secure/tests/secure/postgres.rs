@@ -111,6 +111,8 @@ async fn an_impostor_or_a_wrong_password_certificate_or_privilege_is_refused_and
     let other = own.client("leases");
     refuses(store(&url("service", "", HOST), own, Some(&other)), "certificate authentication failed").await;
     refuses(store(&url("reader", SECRET, HOST), own, None), "permission denied for table leastlock_lease").await;
+    let plain = url("leases", SECRET, HOST).parse::<PgConnectOptions>().unwrap().ssl_mode(PgSslMode::Disable);
+    refuses(SqlLeaseStore::new(&PgPool::connect_lazy_with(plain)), "no encryption").await;
 
     // The double encrypts, and does not ask for whom: it has a lease from the impostor.
     let trusting = url("leases", SECRET, HOST).parse::<PgConnectOptions>().unwrap().ssl_mode(PgSslMode::Require);

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::cmd;
-use leastlock_lease::{Error, Hold, LeaseStatus, Leases, RedisLeaseStore, Released};
+use leastlock_lease::{Error, Hold, LeaseStatus, Leases, RedisLeaseStore, RedlockStore, Released};
 use leastlock_lease_secure::{Identity, choose_cryptography, redis_client};
 use leastlock_testkit::process::Child;
 use leastlock_testkit::until;
 
 use crate::authority::{Authority, Files};
 use crate::world::{
-    HOST, LIMIT, OTHER_HOST, OTHER_NAME, SECRET, UNKNOWN_AUTHORITY, free_port, has_secret, lock, refuses, serves, tell,
+    HOST, LIMIT, OTHER_HOST, OTHER_NAME, SECRET, UNKNOWN_AUTHORITY, free_ports, has_secret, lock, refuses, serves, tell,
 };
 
 /// What the guide says that a user needs, in operations.md.
@@ -31,8 +31,8 @@ struct Server {
 impl Server {
     async fn start(certificate: impl FnOnce(&Authority) -> Identity, asks_clients: &str) -> Self {
         choose_cryptography();
-        let (folder, port, authority) =
-            (tempfile::tempdir().unwrap(), free_port(), Authority::new("Redis of the test"));
+        let (folder, [port], authority) =
+            (tempfile::tempdir().unwrap(), free_ports(), Authority::new("Redis of the test"));
         let files = Files::write(folder.path(), &authority, &certificate(&authority));
         let users = [
             "user default off".to_owned(),
@@ -141,7 +141,7 @@ async fn a_certificate_that_has_run_out_is_refused() {
 async fn a_password_that_is_changed_under_a_holder_leaves_it_unconfirmed_while_there_is_time() {
     let server = Server::start(|authority| authority.server(&[HOST]), "no").await;
     let leases = Leases::new(server.store("leases"));
-    let lease = leases.acquire(&lock(), Hold::renewed(Duration::from_secs(9))).await.unwrap();
+    let lease = leases.acquire(&lock(), Hold::renewed(Duration::from_secs(6))).await.unwrap();
     server.change_password("another").await;
     until("a renewal is refused", LIMIT, async || matches!(lease.status(), LeaseStatus::Unconfirmed { .. })).await;
     assert!(matches!(lease.permit(), Err(Error::Unconfirmed { .. })));
@@ -149,4 +149,28 @@ async fn a_password_that_is_changed_under_a_holder_leaves_it_unconfirmed_while_t
     until("the next one is not", LIMIT, async || matches!(lease.status(), LeaseStatus::Held { .. })).await;
     assert!(lease.permit().is_ok());
     assert_eq!(lease.release().await, Released::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_redlock_goes_over_tls_and_says_why_a_majority_does_not_answer() {
+    let mut servers = Vec::new();
+    for _ in 0..RedlockStore::MIN_NODES {
+        servers.push(Server::start(|authority| authority.server(&[HOST]), "no").await);
+    }
+    // As many of the first as have this password.
+    let leases = |passwords: &[&str]| {
+        let clients = servers.iter().zip(passwords).map(|(server, password)| {
+            redis_client(&server.url("leases", password, HOST), &server.authority.pem(), None).unwrap()
+        });
+        Leases::new(RedlockStore::new(clients).unwrap().node_limit(LIMIT))
+    };
+    let hold = Hold::renewed(4 * LIMIT);
+    for passwords in [[SECRET; 3], [SECRET, SECRET, "wrong"]] {
+        let lease = leases(&passwords).acquire_efficiency(&lock(), hold).await;
+        assert_eq!(lease.unwrap_or_else(|error| panic!("{}", tell(&error))).release().await, Released::Released);
+    }
+    let refused = leases(&[SECRET, "wrong", "wrong"]).acquire_efficiency(&lock(), hold).await.map(drop).unwrap_err();
+    assert!(matches!(refused, Error::Store { .. }), "{refused:?}");
+    assert!(tell(&refused).contains("Password authentication failed"), "{}", tell(&refused));
+    assert!(!has_secret(&format!("{refused:?}")));
 }

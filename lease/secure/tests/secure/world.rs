@@ -76,6 +76,8 @@ pub(crate) fn has_secret(text: &str) -> bool {
     text.contains(SECRET) || text.contains("PRIVATE KEY")
 }
 
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr()).unwrap().port()
+/// As many ports that nobody listens on.
+pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
 }

@@ -1,5 +1,6 @@
 //! What the answers of several nodes come to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
@@ -48,13 +49,28 @@ pub(super) struct Ballot {
     yes: usize,
     no: usize,
     silent: usize,
+    /// Of the silent ones, those that would be silent again.
+    hopeless: usize,
+    /// Why the last of them is silent.
+    trouble: Option<Arc<StoreError>>,
     holders: Vec<Holder>,
+}
+
+/// A majority did not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("of {nodes} Redis {yes} agreed and {no} refused; the others did not answer")]
+struct TooFew {
+    nodes: usize,
+    yes: usize,
+    no: usize,
+    #[source]
+    trouble: Option<Arc<StoreError>>,
 }
 
 impl Ballot {
     /// Without an answer as yet.
     pub(super) const fn among(nodes: usize) -> Self {
-        Self { nodes, yes: 0, no: 0, silent: 0, holders: Vec::new() }
+        Self { nodes, yes: 0, no: 0, silent: 0, hopeless: 0, trouble: None, holders: Vec::new() }
     }
 
     pub(super) fn count(&mut self, vote: Vote) {
@@ -67,9 +83,13 @@ impl Ballot {
         }
     }
 
-    /// A node that will not answer.
-    pub(super) const fn silent(&mut self) {
+    /// A node that will not answer, and why, if that is known.
+    pub(super) fn silent(&mut self, trouble: Option<StoreError>) {
         self.silent += 1;
+        if let Some(trouble) = trouble {
+            self.hopeless += usize::from(!trouble.is_retryable());
+            self.trouble = Some(Arc::new(trouble));
+        }
     }
 
     /// More than half: any two majorities have a node in common.
@@ -108,8 +128,13 @@ impl Ballot {
     }
 
     fn too_few(&self) -> StoreError {
-        let Self { nodes, yes, no, .. } = self;
-        StoreError::retryable(format!("of {nodes} Redis {yes} agreed and {no} refused; the others did not answer"))
+        let Self { nodes, yes, no, .. } = *self;
+        let too_few = TooFew { nodes, yes, no, trouble: self.trouble.clone() };
+        if nodes - self.hopeless < self.majority() {
+            StoreError::permanent(too_few)
+        } else {
+            StoreError::retryable(too_few)
+        }
     }
 }
 
@@ -128,7 +153,7 @@ mod tests {
             assert!(!ballot.is_decided(), "{ballot:?}");
             match vote {
                 Some(vote) => ballot.count(vote),
-                None => ballot.silent(),
+                None => ballot.silent(None),
             }
         }
         ballot
@@ -157,6 +182,20 @@ mod tests {
         let ballot = of(5, [Some(Vote::No(None)), Some(Vote::No(None)), None]);
         assert!(!ballot.is_decided());
         assert!(ballot.outcome().is_err());
+    }
+
+    #[test]
+    fn where_a_majority_would_be_silent_again_another_attempt_is_of_no_use() {
+        let fails = |errors: [StoreError; 3]| {
+            let mut ballot = Ballot::among(5);
+            for error in errors {
+                ballot.silent(Some(error));
+            }
+            ballot.outcome().unwrap_err()
+        };
+        let (lost, refused) = (|| StoreError::retryable("cut"), || StoreError::permanent("the password"));
+        assert!(fails([refused(), refused(), lost()]).is_retryable());
+        assert!(!fails([refused(), refused(), refused()]).is_retryable());
     }
 
     #[test]

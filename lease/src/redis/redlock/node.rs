@@ -1,7 +1,7 @@
 //! One of several Redis: its connection, and one request within a limit.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -16,12 +16,14 @@ pub(super) struct Node {
     connections: Connections,
     connects: AtomicBool,
     connected: Notify,
+    /// Why the last connect failed, until it was told.
+    failure: Mutex<Option<StoreError>>,
 }
 
 impl Node {
     pub(super) fn new(client: Client) -> Self {
         let connections = Connections::new(client, false);
-        Self { connections, connects: AtomicBool::new(false), connected: Notify::new() }
+        Self { connections, connects: AtomicBool::new(false), connected: Notify::new(), failure: Mutex::default() }
     }
 
     /// Runs one script here, if it is answered within the limit.
@@ -34,6 +36,11 @@ impl Node {
     ) -> Result<Value, StoreError> {
         let ends = Instant::now() + limit;
         self.connect(ends).await;
+        if !self.connections.is_connected()
+            && let Some(failure) = self.failure().take()
+        {
+            return Err(failure);
+        }
         let request = self.connections.request_if_connected(async |mut connection: MultiplexedConnection| {
             let mut invocation = script.prepare_invoke();
             for key in keys {
@@ -60,10 +67,16 @@ impl Node {
             tokio::spawn(async move {
                 let _done = Connected(&node);
                 // Whoever asks next tries again.
-                let _failed = node.connections.get().await;
+                let failure = node.connections.get().await.err();
+                *node.failure() = failure;
             });
         }
         let _over = timeout_at(ends, connected).await;
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<StoreError>> {
+        // Nothing panics while it is locked.
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
