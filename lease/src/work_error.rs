@@ -3,16 +3,27 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use crate::error::Error;
+use crate::error::{Error, Outcome};
+
+#[cfg(test)]
+mod tests;
 
 /// A failure of the work under a lease. `?` makes one of any error.
 ///
 /// What matters to the lease is whether the *outcome* is known. A refused check or a violated constraint is: nothing
 /// was committed, so the lease can be released. The lost reply of a `COMMIT` is not: the write may land after the next
-/// holder has begun, so the lease is left to expire. `?` tells them apart by the error and its sources: a connection that
-/// broke ([`sqlx::Error::Io`] and its kin, the database's codes for a lost session or a cancelled statement, and any
-/// [`std::io::Error`]) leaves the outcome unknown, on whatever statement it came. Anything else is taken as known; who knows
-/// better says so with [`known`](Self::known) or [`unknown`](Self::unknown).
+/// holder has begun, so the lease is left to expire. `?` tells them apart by the error and its sources:
+///
+/// | error | outcome |
+/// |---|---|
+/// | a connection that broke: [`sqlx::Error::Io`] and its kin, the database's codes for a lost session or a cancelled statement, and any [`std::io::Error`] | unknown, on whatever statement it came |
+/// | of this crate: a [refusal](Error::Refused), another [holder](Error::Held), a seal or a check that [failed](Error::Database) or [timed out](Error::SealTimeout), a period that is [done](Error::PeriodDone), a name or a hold that is none, no [permit](Error::Unconfirmed) | known: nothing of the work's was committed by it |
+/// | [`Error::Commit`], [`Error::Write`] | as its source says |
+/// | [`Error::Work`] of a lease inside of this one | as it was there |
+/// | [`Error::Lost`] and [`Error::Cancelled`], also of a lease inside of this one, [`Error::File`], [`Error::ObjectStore`], [`Error::Record`], [`Error::Store`], [`Error::Unanswered`] | unknown |
+/// | anything else | known |
+///
+/// Who knows better says so with [`known`](Self::known) or [`unknown`](Self::unknown).
 ///
 /// ```
 /// use leastlock_lease::WorkError;
@@ -43,11 +54,14 @@ impl WorkError {
         self.known
     }
 
-    /// The error, as the caller of `run` gets it: one of this crate's own comes through as it is.
+    /// The error, as the caller of `run` gets it: one of this crate's own comes through as it is, unless its author knows that it
+    /// leaves more unknown than it says.
     pub(crate) fn into_error(self) -> Error {
+        let known = self.known;
         match self.source.downcast::<Error>() {
-            Ok(error) => *error,
-            Err(source) => Error::Work { source },
+            Ok(error) if known || leaves_outcome_unknown(error.as_ref()) => *error,
+            Ok(error) => Error::Work { known, source: error },
+            Err(source) => Error::Work { known, source },
         }
     }
 }
@@ -72,13 +86,13 @@ impl fmt::Display for WorkError {
 }
 
 fn leaves_outcome_unknown(error: &(dyn StdError + 'static)) -> bool {
-    // A seal or a check writes nothing of the work's, so not even its lost commit does; the commit of a protected transaction
-    // is the work's.
-    if error.downcast_ref::<Error>().is_some_and(|error| !error.is_of_a_commit()) {
-        return false;
-    }
     let mut link = Some(error);
     while let Some(error) = link {
+        match error.downcast_ref().map_or(Outcome::AsItsSourceSays, Error::outcome) {
+            Outcome::Known => return false,
+            Outcome::Unknown => return true,
+            Outcome::AsItsSourceSays => {}
+        }
         if error.is::<std::io::Error>() || error.downcast_ref().is_some_and(commit_may_have_happened) {
             return true;
         }

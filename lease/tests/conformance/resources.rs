@@ -8,6 +8,8 @@ mod rules;
 mod stepped;
 mod suite;
 mod trigger;
+#[cfg(feature = "postgres")]
+mod unanswered;
 #[cfg(feature = "tower")]
 mod web;
 
