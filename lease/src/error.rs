@@ -116,6 +116,13 @@ pub enum Error {
         /// Why.
         refusal: Refusal,
     },
+    /// A permit was to be checked, or a lock to be taken, inside of a savepoint. Its rollback would take the lock away, and a refusal too,
+    /// and the transaction around it would commit unprotected. Do it in the transaction itself.
+    #[error("{resource} cannot be protected inside of a savepoint; do it in the transaction around that")]
+    Savepoint {
+        /// The resource, or the lock.
+        resource: Box<str>,
+    },
     /// The seal waited to its limit for transactions that hold the guard row. The resource is *not* sealed for this
     /// generation, but older ones can begin nothing new; seal again.
     #[error("{resource} could not be sealed within {waited:.1?}: {} transactions stand in the way", blockers.len())]
@@ -242,6 +249,7 @@ impl Error {
             | Self::TokenBelowFloor { .. }
             | Self::Unconfirmed { .. }
             | Self::Refused { .. }
+            | Self::Savepoint { .. }
             | Self::SealTimeout { .. }
             | Self::Database { .. }
             | Self::PeriodDone { .. } => Outcome::Known,
@@ -286,6 +294,7 @@ impl Error {
             | Self::Randomness { .. }
             | Self::TokenBelowFloor { .. }
             | Self::Refused { .. }
+            | Self::Savepoint { .. }
             | Self::Table { .. }
             | Self::Record { .. }
             | Self::Commit { .. }

@@ -40,6 +40,7 @@ fn own() -> Vec<(Error, bool)> {
         (Error::TokenBelowFloor { name: name.clone(), token: one, floor: one }, true),
         (Error::Unconfirmed { name: name.clone() }, true),
         (Error::Refused { resource: "r".into(), generation: one, refusal: Refusal::NotSealed }, true),
+        (Error::Savepoint { resource: "r".into() }, true),
         (Error::SealTimeout { resource: "r".into(), waited, blockers }, true),
         (Error::Database { operation: "check the permit", retryable: true, source: cut() }, true),
         (Error::PeriodDone { name: name.clone(), done }, true),
