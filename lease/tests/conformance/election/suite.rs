@@ -3,7 +3,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leastlock_lease::{
-    Election, Error, Fence, FencedStore, HandedOver, Leadership, Leases, Led, Refusal, Released, WorkError,
+    Election, Error, Fence, FencedStore, FencingToken, HandedOver, Leadership, Leases, Led, Refusal, Released,
+    WorkError,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -118,6 +119,56 @@ pub(crate) async fn a_leader_that_comes_back_late_is_refused_and_campaigns_again
     // The double goes on leading without asking the resource.
     database.execute(A_WRITES).await;
     assert_eq!(database.int(VALUE).await, 1, "its write goes over the newer leader's");
+}
+
+/// The lock store has come back from an old copy, and the resource has seen more terms than that.
+async fn restored<R: Admin>(rig: &R) -> FencingToken {
+    rig.forget().await;
+    let database = rig.database();
+    for statement in ["DELETE FROM leastlock_fence", "DELETE FROM leastlock_fence_gate"] {
+        database.execute(statement).await;
+    }
+    let mut sealed = None;
+    for _ in 0..3 {
+        let term = candidate(rig, "a").campaign().await.unwrap();
+        fence().seal(&database.pool, &term.permit().unwrap()).await.unwrap();
+        sealed = Some(term.token());
+        assert_eq!(term.release().await, Released::Released);
+    }
+    rig.forget().await;
+    sealed.unwrap()
+}
+
+pub(crate) async fn a_restored_store_elects_above_what_is_sealed<R: Admin>(rig: R) {
+    let pool = &rig.database().pool;
+    // The double has no floor: what it has elected is refused.
+    for has_floor in [true, false] {
+        let sealed = restored(&rig).await;
+        let mut election = candidate(&rig, "a");
+        if has_floor {
+            election = election.floor_of(&fence(), pool);
+        }
+        let term = election.campaign().await.unwrap();
+        assert_eq!(term.token() > sealed, has_floor, "{} after {sealed}", term.token());
+        let seal = fence().seal(pool, &term.permit().unwrap()).await;
+        assert_eq!(seal.is_ok(), has_floor, "{seal:?}");
+        assert_eq!(term.release().await, Released::Released);
+    }
+}
+
+pub(crate) async fn a_term_that_was_overtaken_while_it_waited_is_given_back<R: Admin>(rig: R) {
+    let sealed = restored(&rig).await;
+    // Nothing was sealed when it began to wait; after it asks the fence.
+    let (asked, asks) = (Arc::new(AtomicUsize::new(0)), fence());
+    let (count, pool) = (Arc::clone(&asked), rig.database().pool.clone());
+    let election = candidate(&rig, "a").floor(move || {
+        let (first, asks, pool) = (count.fetch_add(1, Ordering::SeqCst) == 0, asks.clone(), pool.clone());
+        async move { if first { Ok(None) } else { asks.generation(&pool).await } }
+    });
+    let term = election.campaign().await.unwrap();
+    assert!(term.token() > sealed);
+    assert_eq!(asked.load(Ordering::SeqCst), 4, "before and after each of two elections");
+    fence().seal(&rig.database().pool, &term.permit().unwrap()).await.unwrap();
 }
 
 pub(crate) async fn leading_ends_with_the_shutdown_and_the_next_one_leads_at_once<R: Admin>(rig: R) {
