@@ -214,6 +214,13 @@ pub enum Error {
         /// By whom, and when.
         done: Done,
     },
+    /// The work of a period answered with the [`Completed`](crate::Completed) of another turn, which says nothing of this one. Whether this
+    /// period is done, its mark tells: call [`once`](crate::Leases::once) again.
+    #[error("the work under {name} answered with what another turn has completed; whether it is done is not known")]
+    OtherTurn {
+        /// The lock of the period.
+        name: LockName,
+    },
     /// The work of a [`run`](crate::Lease::run) failed.
     #[error("the work under the lease failed")]
     Work {
@@ -265,6 +272,7 @@ impl Error {
             | Self::Record { .. }
             | Self::Lost { .. }
             | Self::Cancelled { .. }
+            | Self::OtherTurn { .. }
             | Self::Unanswered { .. }
             | Self::Store { .. } => Outcome::Unknown,
         }
@@ -299,6 +307,7 @@ impl Error {
             | Self::Record { .. }
             | Self::Commit { .. }
             | Self::PeriodDone { .. }
+            | Self::OtherTurn { .. }
             | Self::Work { .. } => false,
         }
     }

@@ -26,7 +26,7 @@ mod tests;
 /// | of this crate: a [refusal](Error::Refused), another [holder](Error::Held), a seal or a check that [failed](Error::Database) or [timed out](Error::SealTimeout), a period that is [done](Error::PeriodDone), a name or a hold that is none, no [permit](Error::Unconfirmed) | known: nothing of the work's was committed by it |
 /// | [`Error::Commit`], [`Error::Write`] | as its source says |
 /// | [`Error::Work`] of a lease inside of this one | as it was there |
-/// | [`Error::Lost`] and [`Error::Cancelled`], also of a lease inside of this one, [`Error::File`], [`Error::ObjectStore`], [`Error::Record`], [`Error::Store`], [`Error::Unanswered`] | unknown |
+/// | [`Error::Lost`] and [`Error::Cancelled`], also of a lease inside of this one, [`Error::OtherTurn`], [`Error::File`], [`Error::ObjectStore`], [`Error::Record`], [`Error::Store`], [`Error::Unanswered`] | unknown |
 /// | any other [`sqlx::Error`] | known |
 /// | a text: `&'static str`, `String` | known |
 /// | another type, with one of these among its [sources](StdError::source) | as that one, and unknown if one of several is |

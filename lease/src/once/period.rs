@@ -115,8 +115,10 @@ impl Period {
     /// # Cancel safety
     /// Dropped, a batch is deleted or not.
     pub async fn forget<DB: LeaseSql>(pool: &Pool<DB>, older_than: Duration, limit: u32) -> Result<u64, Error> {
-        let failed = |source: sqlx::Error| {
-            Error::Write { operation: FORGET, retryable: classify::<DB>(&source).is_retryable(), source }
+        let failed = |source: sqlx::Error| Error::Write {
+            operation: FORGET,
+            retryable: classify::<DB>(&source).is_retryable(),
+            source,
         };
         let mut connection = pool.acquire().await.map_err(failed)?;
         let forget = Statement::new(DB::ONCE_FORGET).bind(milliseconds(older_than)).bind(i64::from(limit));

@@ -53,6 +53,7 @@ fn own() -> Vec<(Error, bool)> {
         (Error::Work { known: true, source: cut().into() }, true),
         (Error::Lost { name: name.clone(), reason: LossReason::Expired }, false),
         (Error::Cancelled { name: name.clone() }, false),
+        (Error::OtherTurn { name: name.clone() }, false),
         (Error::File { operation: "sync", path: path(), retryable: false, source: ErrorKind::Other.into() }, false),
         (Error::ObjectStore { operation: "publish", retryable: true, source: "no answer".into() }, false),
         (Error::Record { resource: "r".into() }, false),

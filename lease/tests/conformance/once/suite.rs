@@ -223,6 +223,26 @@ pub(crate) async fn work_that_took_its_mark_away_does_not_commit<DB: TestEngine 
     assert_eq!(database.int(VALUE).await, 0);
 }
 
+pub(crate) async fn what_another_period_has_completed_proves_nothing_of_this_one<DB: TestEngine + LeaseSql>(
+    database: TestDatabase<DB>,
+) {
+    let database = ready(database).await;
+    let (leases, yesterday) = (leases(&database.pool), Period::new("daily-settlement", "2026-09-15").unwrap());
+    let mut of_yesterday = None;
+    let kept = leases.once(&database.pool, &yesterday, fixed(), async |turn| {
+        of_yesterday = Some(settle(turn).await?);
+        Err::<Completed<()>, _>("it keeps what it has completed".into())
+    });
+    assert!(matches!(kept.await, Err(Error::Work { .. })));
+    let answer = once_by(&database.pool, async |_turn| Ok(of_yesterday.unwrap())).await;
+    assert!(matches!(answer, Err(Error::OtherTurn { .. })), "{answer:?}");
+    assert_eq!(day().done(&database.pool).await.unwrap(), None);
+    // It is not known what that work has done, so its lease was left to expire.
+    database.execute(EXPIRE).await;
+    assert_eq!(once(&database.pool).await.unwrap(), Once::Ran(()), "it was not done");
+    assert_eq!(database.int(VALUE).await, 2);
+}
+
 pub(crate) async fn a_period_that_is_being_run_is_said_to_be<DB: TestEngine + LeaseSql>(database: TestDatabase<DB>) {
     let database = ready(database).await;
     let (has_turn, go_on, run) = with_turn(&database.pool);
