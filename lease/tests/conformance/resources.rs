@@ -10,6 +10,8 @@ mod suite;
 mod trigger;
 #[cfg(feature = "postgres")]
 mod unanswered;
+#[cfg(all(feature = "object-store", feature = "sqlite"))]
+mod wavering;
 #[cfg(feature = "tower")]
 mod web;
 
