@@ -81,7 +81,7 @@ impl<DB: Engine> Writer<'_, DB> {
         let leases = Leases::new(SqlLeaseStore::new(&self.pool));
         let name = LockName::new(format!("report:bookings:{month}"))?;
         let lease = leases.acquire_with(&name, Hold::renewed(self.args.ttl()), self.patience()).await?;
-        let broken = |source| Error::Work { source };
+        let broken = |source| Error::Work { known: false, source };
         let bookings = books::read(&self.pool, month).await.map_err(|error| broken(error.into()))?;
         let draft = Draft::write(&self.args.folder, &bookings).map_err(|error| broken(error.into()))?;
         self.halt_if(month, halt).await;

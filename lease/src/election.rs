@@ -1,29 +1,44 @@
 //! One leader among many candidates, for as long as it lasts.
 
 mod observer;
+#[cfg(test)]
+mod tests;
 
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leastlock_core::Backoff;
+use sqlx::Pool;
 use tokio_util::sync::CancellationToken;
 
 use crate::acquire::Acquire;
 use crate::admin::{Inspect, LockRecord};
+use crate::capabilities::Order;
 use crate::error::Error;
+use crate::fence::Fence;
 use crate::hold::Hold;
 use crate::lease::CorrectnessLease;
 use crate::leases::Leases;
 use crate::lock_name::LockName;
 use crate::release::Released;
 use crate::scope::Scope;
+use crate::sql::LeaseSql;
 use crate::state::{LeaseStatus, LossReason};
 use crate::store::FencedStore;
+use crate::token::FencingToken;
 use crate::work_error::WorkError;
 
 pub use observer::{Leadership, Observer};
 
-/// How long one acquisition of a campaign waits; another follows.
+/// How long one acquisition of a campaign waits; another follows, which asks anew what is sealed.
 const ROUND: Duration = Duration::from_mins(10);
+/// The same where the store has a queue: another acquisition would stand at its end.
+const ROUND_IN_A_QUEUE: Duration = Duration::from_hours(24 * 365);
+
+/// Asks which generation is sealed.
+type Floor = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Option<FencingToken>, Error>> + Send>> + Send + Sync>;
 
 /// One leader among many candidates, kept by a lease.
 ///
@@ -67,12 +82,12 @@ const ROUND: Duration = Duration::from_mins(10);
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct Election<S> {
     leases: Leases<S>,
     name: LockName,
     hold: Hold,
     candidate: Option<String>,
+    floor: Option<Floor>,
 }
 
 /// What became of a [`hand_over`](Election::hand_over).
@@ -103,13 +118,62 @@ impl<S: FencedStore> Election<S> {
     /// An election for the lock `name`. A leader that dies is followed by another after `ttl`.
     #[must_use]
     pub const fn new(leases: Leases<S>, name: LockName, ttl: Duration) -> Self {
-        Self { leases, name, hold: Hold::renewed(ttl).max_hold(Self::DEFAULT_LONGEST_TERM), candidate: None }
+        Self {
+            leases,
+            name,
+            hold: Hold::renewed(ttl).max_hold(Self::DEFAULT_LONGEST_TERM),
+            candidate: None,
+            floor: None,
+        }
     }
 
     /// What this candidate is called: observers and operators see it, as the job of the lease.
     #[must_use]
     pub fn candidate(mut self, candidate: impl Into<String>) -> Self {
         self.candidate = Some(candidate.into());
+        self
+    }
+
+    /// Elects above the generation that is sealed at this fence: should the lock store come back from an old copy, its tokens would be
+    /// refused there, term after term. Asked at each election, as [`floor`](Self::floor).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leastlock_lease::{Election, Fence, Leases, LockName, SqlLeaseStore};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await?;
+    /// # leastlock_lease::MIGRATIONS.run(&pool).await?;
+    /// # let (leases, ttl) = (Leases::new(SqlLeaseStore::new(&pool)), Duration::from_secs(10));
+    /// let fence = Fence::new("schedule")?;
+    /// let election = Election::new(leases, LockName::new("leader:scheduler")?, ttl).floor_of(&fence, &pool);
+    /// let term = election.campaign().await?;
+    /// fence.seal(&pool, &term.permit()?).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn floor_of<DB: LeaseSql>(self, fence: &Fence, pool: &Pool<DB>) -> Self {
+        let (fence, pool) = (fence.clone(), pool.clone());
+        self.floor(move || {
+            let (fence, pool) = (fence.clone(), pool.clone());
+            async move { fence.generation(&pool).await }
+        })
+    }
+
+    /// Elects above what `floor` answers: the generation that is sealed at the resource, whatever it is.
+    ///
+    /// It is asked before each acquisition, and again when that has succeeded: a term that is not above it is given back, and the next
+    /// is. On a store that cannot raise its counter (etcd, ZooKeeper) that ends the campaign with [`Error::TokenBelowFloor`].
+    ///
+    /// An error that is [retryable](Error::is_retryable) is waited for, as a store that is away; any other ends the campaign.
+    #[must_use]
+    pub fn floor<F, Fut>(mut self, floor: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Option<FencingToken>, Error>> + Send + 'static,
+    {
+        self.floor = Some(Arc::new(move || Box::pin(floor())));
         self
     }
 
@@ -123,8 +187,8 @@ impl<S: FencedStore> Election<S> {
     /// Waits to be elected, without a limit.
     ///
     /// # Errors
-    /// What waiting cannot mend: [`Error::Store`] that is not [retryable](Error::is_retryable), [`Error::Hold`] and the like. A store that
-    /// is away is waited for.
+    /// What waiting cannot mend: [`Error::Store`] that is not [retryable](Error::is_retryable), [`Error::Hold`],
+    /// [`Error::TokenBelowFloor`] and the like. A store that is away is waited for.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -134,18 +198,42 @@ impl<S: FencedStore> Election<S> {
     pub async fn campaign(&self) -> Result<CorrectnessLease, Error> {
         let (backoff, mut failed) = (Backoff::default(), 0);
         loop {
-            let mut policy = Acquire::waiting(ROUND);
-            if let Some(candidate) = &self.candidate {
-                policy = policy.job(candidate.clone());
-            }
-            match self.leases.acquire_with(&self.name, self.hold, policy).await {
-                Err(Error::Held { .. }) => failed = 0,
+            match self.round().await {
+                Ok(Some(term)) => return Ok(term),
+                Ok(None) => failed = 0,
                 Err(error) if error.is_retryable() => {
                     tokio::time::sleep(backoff.delay(failed)).await;
                     failed += 1;
                 }
-                elected => return elected,
+                Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// One acquisition; `None` if another one leads still, or the term would be refused at the resource.
+    async fn round(&self) -> Result<Option<CorrectnessLease>, Error> {
+        let round = if S::CAPABILITIES.order == Order::Fifo { ROUND_IN_A_QUEUE } else { ROUND };
+        let mut policy = Acquire::waiting(round).floor(self.sealed().await?);
+        if let Some(candidate) = &self.candidate {
+            policy = policy.job(candidate.clone());
+        }
+        let term = match self.leases.acquire_with(&self.name, self.hold, policy).await {
+            Err(Error::Held { .. }) => return Ok(None),
+            term => term?,
+        };
+        // Others may have led and sealed while this one waited, and the store may have come back from a copy after that.
+        let sealed = self.sealed().await;
+        if matches!(sealed, Ok(sealed) if sealed < Some(term.token())) {
+            return Ok(Some(term));
+        }
+        let _released = term.release().await;
+        sealed.map(|_| None)
+    }
+
+    async fn sealed(&self) -> Result<Option<FencingToken>, Error> {
+        match &self.floor {
+            Some(floor) => floor().await,
+            None => Ok(None),
         }
     }
 
@@ -189,6 +277,17 @@ impl<S: FencedStore> Election<S> {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+impl<S> fmt::Debug for Election<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, hold, candidate) = (&self.name, &self.hold, &self.candidate);
+        f.debug_struct("Election")
+            .field("name", name)
+            .field("hold", hold)
+            .field("candidate", candidate)
+            .finish_non_exhaustive()
     }
 }
 

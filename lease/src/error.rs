@@ -116,6 +116,13 @@ pub enum Error {
         /// Why.
         refusal: Refusal,
     },
+    /// A permit was to be checked, or a lock to be taken, inside of a savepoint. Its rollback would take the lock away, and a refusal too,
+    /// and the transaction around it would commit unprotected. Do it in the transaction itself.
+    #[error("{resource} cannot be protected inside of a savepoint; do it in the transaction around that")]
+    Savepoint {
+        /// The resource, or the lock.
+        resource: Box<str>,
+    },
     /// The seal waited to its limit for transactions that hold the guard row. The resource is *not* sealed for this
     /// generation, but older ones can begin nothing new; seal again.
     #[error("{resource} could not be sealed within {waited:.1?}: {} transactions stand in the way", blockers.len())]
@@ -127,9 +134,22 @@ pub enum Error {
         /// Whom the last attempt waited for, as far as the engine tells.
         blockers: Vec<Blocker>,
     },
-    /// The database failed in a seal or a check.
+    /// The database failed in a seal, a check, or another step that commits nothing of the caller's.
     #[error("the database failed to {operation}")]
     Database {
+        /// What was being done.
+        operation: &'static str,
+        /// Whether doing it again can help.
+        retryable: bool,
+        /// What it said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The database failed in a statement that is a transaction of its own, unless the caller has begun one: the write of a
+    /// [`FencedTable`](crate::FencedTable)'s row, its trigger, the deletion of old marks. Without one, whether it took effect is not known if
+    /// the connection was lost.
+    #[error("the database failed to {operation}")]
+    Write {
         /// What was being done.
         operation: &'static str,
         /// Whether doing it again can help.
@@ -194,9 +214,19 @@ pub enum Error {
         /// By whom, and when.
         done: Done,
     },
+    /// The work of a period answered with the [`Completed`](crate::Completed) of another turn, which says nothing of this one. Whether this
+    /// period is done, its mark tells: call [`once`](crate::Leases::once) again.
+    #[error("the work under {name} answered with what another turn has completed; whether it is done is not known")]
+    OtherTurn {
+        /// The lock of the period.
+        name: LockName,
+    },
     /// The work of a [`run`](crate::Lease::run) failed.
     #[error("the work under the lease failed")]
     Work {
+        /// Whether it is certain what it has done: what [`WorkError::is_known`](crate::WorkError::is_known) said. Work under a lease
+        /// outside of this one goes by it.
+        known: bool,
         /// What it said.
         #[source]
         source: Box<dyn StdError + Send + Sync>,
@@ -210,9 +240,42 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it came of the commit of a protected transaction.
-    pub(crate) const fn is_of_a_commit(&self) -> bool {
-        matches!(self, Self::Commit { .. })
+    /// Whether it is known after this what the work that it ends has done.
+    pub(crate) const fn outcome(&self) -> Outcome {
+        match self {
+            // Refused before anything was done, or a seal or a check, which write nothing of the work's: not even their lost
+            // commit does.
+            Self::LockName { .. }
+            | Self::Resource { .. }
+            | Self::Hold { .. }
+            | Self::Nodes { .. }
+            | Self::Approval { .. }
+            | Self::Table { .. }
+            | Self::Randomness { .. }
+            | Self::Held { .. }
+            | Self::TokenBelowFloor { .. }
+            | Self::Unconfirmed { .. }
+            | Self::Refused { .. }
+            | Self::Savepoint { .. }
+            | Self::SealTimeout { .. }
+            | Self::Database { .. }
+            | Self::PeriodDone { .. } => Outcome::Known,
+            // The work under a lease inside of this one.
+            Self::Work { known: true, .. } => Outcome::Known,
+            // A commit, or what may be one.
+            Self::Write { .. } | Self::Commit { .. } => Outcome::AsItsSourceSays,
+            // Of these the source does not tell: a rename whose folder was not synced, a put that was not answered, and work that
+            // was dropped wherever it was.
+            Self::Work { known: false, .. }
+            | Self::File { .. }
+            | Self::ObjectStore { .. }
+            | Self::Record { .. }
+            | Self::Lost { .. }
+            | Self::Cancelled { .. }
+            | Self::OtherTurn { .. }
+            | Self::Unanswered { .. }
+            | Self::Store { .. } => Outcome::Unknown,
+        }
     }
 
     /// Whether the same call can succeed later (of [`Lost`](Self::Lost) and [`Cancelled`](Self::Cancelled): with a new
@@ -227,9 +290,10 @@ impl Error {
             | Self::SealTimeout { .. }
             | Self::Cancelled { .. } => true,
             Self::Store { source, .. } => source.is_retryable(),
-            Self::Database { retryable, .. } | Self::File { retryable, .. } | Self::ObjectStore { retryable, .. } => {
-                *retryable
-            }
+            Self::Database { retryable, .. }
+            | Self::Write { retryable, .. }
+            | Self::File { retryable, .. }
+            | Self::ObjectStore { retryable, .. } => *retryable,
             Self::LockName { .. }
             | Self::Resource { .. }
             | Self::Hold { .. }
@@ -238,11 +302,21 @@ impl Error {
             | Self::Randomness { .. }
             | Self::TokenBelowFloor { .. }
             | Self::Refused { .. }
+            | Self::Savepoint { .. }
             | Self::Table { .. }
             | Self::Record { .. }
             | Self::Commit { .. }
             | Self::PeriodDone { .. }
+            | Self::OtherTurn { .. }
             | Self::Work { .. } => false,
         }
     }
+}
+
+/// What an error tells of the work that it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Known,
+    Unknown,
+    AsItsSourceSays,
 }

@@ -146,14 +146,15 @@ impl FencedObject {
     /// Replaces the object by `content`, if the permit's generation is still the sealed one.
     ///
     /// # Errors
-    /// [`Error::Refused`] says why, and the object is as it was; [`Error::ObjectStore`], [`Error::Record`].
+    /// [`Error::Refused`] says why, and the object is as it was; [`Error::ObjectStore`], after which it may be replaced: publish again;
+    /// [`Error::Record`].
     ///
     /// # Cancel safety
     /// Dropped, the object is replaced or as it was, and the content may stay there unused until a newer generation seals.
     pub async fn publish(&self, permit: &Permit, content: impl Into<PutPayload>) -> Result<(), Error> {
         self.stands(permit)?;
         // Refused before it is sent, if that is known.
-        self.judged(permit).await?;
+        self.judge(permit, self.manifest().await?)?;
         let name = format!("{:019}-{:032x}", permit.token().value(), fastrand::u128(..));
         let at = self.path.clone().join(name.as_str());
         let sent = self.store.put_opts(&at, content.into(), PutMode::Create.into()).await;
@@ -204,13 +205,15 @@ impl FencedObject {
     async fn point_to(&self, permit: &Permit, name: &str) -> Result<Option<String>, Error> {
         let mut patience = self.patience(permit);
         loop {
-            self.stands(permit)?;
-            let found = self.judged(permit).await?;
-            let replaced = found.record.content.clone();
-            // A put whose answer was lost may have been made: it is found here.
+            let found = self.manifest().await?;
+            let replaced = found.as_ref().and_then(|found| found.record.content.clone());
+            // A put whose answer was lost may have been made: it is found here, also under a newer seal, which keeps it. Looked at
+            // before anything refuses, since what is refused is deleted.
             if replaced.as_deref() == Some(name) {
                 return Ok(None);
             }
+            self.stands(permit)?;
+            let found = self.judge(permit, found)?;
             let pointing = Record::of(permit, Some(name.to_owned()));
             if self.replace(Some(found), &pointing, "publish the content").await? {
                 return Ok(replaced);
@@ -219,9 +222,8 @@ impl FencedObject {
         }
     }
 
-    /// The manifest, if the permit may write under it.
-    async fn judged(&self, permit: &Permit) -> Result<Found, Error> {
-        let found = self.manifest().await?;
+    /// The manifest that was found, if the permit may write under it.
+    fn judge(&self, permit: &Permit, found: Option<Found>) -> Result<Found, Error> {
         let refusal = Record::refuses_write(found.as_ref().map(|found| &found.record), &Record::of(permit, None));
         match (found, refusal) {
             (Some(found), None) => Ok(found),

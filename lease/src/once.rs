@@ -80,7 +80,8 @@ impl<S: LeaseStore> Leases<S> {
     ///
     /// # Errors
     /// What the work said, and what [`run`](crate::Lease::run) and [`acquire`](Self::acquire_efficiency) say, but no
-    /// [`Error::Held`]. After one that leaves the outcome of the commit unknown, call it again: the mark tells.
+    /// [`Error::Held`]; [`Error::OtherTurn`] if it answered with what another turn has completed. After one that leaves the outcome of the
+    /// commit unknown, call it again: the mark tells.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -142,10 +143,15 @@ impl<S: LeaseStore> Leases<S> {
             if let Some(done) = period.done(pool).await? {
                 return Err(Error::PeriodDone { name: period.name().clone(), done }.into());
             }
-            work(Turn::new(pool, period, scope)).await
+            let turn = Turn::new(pool, period, scope);
+            let number = turn.number();
+            match work(turn).await?.of(number) {
+                Some(value) => Ok(value),
+                None => Err(Error::OtherTurn { name: period.name().clone() }.into()),
+            }
         });
         match ran.await {
-            Ok(completed) => Ok(Once::Ran(completed.into_value())),
+            Ok(value) => Ok(Once::Ran(value)),
             Err(Error::PeriodDone { name, done }) if name == *period.name() => Ok(Once::Done(done)),
             Err(error) => Err(error),
         }

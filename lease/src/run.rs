@@ -55,8 +55,8 @@ impl<K: Kind> Lease<K> {
     /// - The lease is released only when the work's outcome is known: it answered `Ok`, or a [`WorkError`] that is
     ///   [known](WorkError::is_known), and all of its tasks ended by themselves. Otherwise the TTL ends it.
     ///
-    /// In the work, `?` takes any error that is `Send + Sync`, a `Box<dyn std::error::Error + Send + Sync>` among them, but no
-    /// `Box<dyn std::error::Error>`.
+    /// In the work, `?` takes any error that is `Send + Sync + 'static`, a `Box<dyn std::error::Error + Send + Sync>` among them, but no
+    /// `Box<dyn std::error::Error>`. Of one that hides what it is, such as `anyhow::Error`, the outcome is [unknown](WorkError).
     ///
     /// ```
     /// use std::time::Duration;

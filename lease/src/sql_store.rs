@@ -17,6 +17,12 @@ use crate::wake::Bells;
 /// Its tokens are monotonic and durable: they stand in the row of the lock, which outlives every lease, and are as durable
 /// as the database's commits (on PostgreSQL `synchronous_commit` must not be `off`; on MariaDB
 /// `innodb_flush_log_at_trx_commit` must be 1; on SQLite `synchronous` should be `FULL` if tokens must outlive a power failure).
+/// Where another server may take over, that means the commits that the *next* one has: an asynchronous replica that is promoted has lost the
+/// last of them, and issues their tokens once more, just as a copy that was restored. Then have it wait for a replica (PostgreSQL
+/// `synchronous_standby_names`; MariaDB semi-synchronous replication with `AFTER_SYNC`, without a time-out that gives it up), or pass the
+/// generation that is sealed at the resource as the [floor](crate::Acquire::floor) of each acquisition, which on its part must not be older
+/// than the lock store: the resource refuses a lower token in any case, and of two equal ones the second.
+///
 /// It has no queue over processes: whoever asks first gets a free lock.
 ///
 /// Every request is one statement that is its own transaction (one more shows the holder to whom the lock is refused), so a

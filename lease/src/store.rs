@@ -64,8 +64,9 @@ pub trait LeaseStore: Send + Sync + 'static {
 /// # Contract
 /// By implementing it a store promises, beside the contract of [`LeaseStore`]:
 /// - **Monotonic.** A change of owner always raises the lock's token, also after a release and after an expiry.
-/// - **Durable.** An issued token is never issued again: not after a crash, a restart or a fail-over of the store. (A store
-///   that is restored from a copy needs the [`floor`](Claim::floor).)
+/// - **Durable.** An issued token is never issued again: not after a crash, a restart or a fail-over of the store, as far as it is set up
+///   to keep what it has acknowledged. (One that comes back without its last writes, from a copy or as a replica that lagged behind,
+///   needs the [`floor`](Claim::floor).)
 ///
 /// Redlock does not have this, and must not implement it. A store that may lose its last writes has it only as a type of
 /// its own, whose name says what the caller accepts.

@@ -91,7 +91,7 @@ impl<DB: LeaseSql> FencedTable<DB> {
     /// How long it waits for the row is the connection's to bound (`lock_timeout`, `innodb_lock_wait_timeout`).
     ///
     /// # Errors
-    /// [`Error::Refused`] says why; [`Error::Database`].
+    /// [`Error::Refused`] says why; [`Error::Write`], [`Error::Database`].
     ///
     /// # Cancel safety
     /// Dropped, the row may be sealed or not, unless it was in a transaction, which rolls back. Seal again.
@@ -140,7 +140,7 @@ impl<DB: LeaseSql> FencedTable<DB> {
             return Err(self.refused(permit, refusal));
         }
         let query = text.bound(permit, key.clone(), bind);
-        if DB::run_query(connection, query).await.map_err(failed::<DB>("write a fenced row"))? > 0 {
+        if DB::run_query(connection, query).await.map_err(write_failed::<DB>("write a fenced row"))? > 0 {
             return Ok(());
         }
         let row = self.row(connection, key).await?;
@@ -199,6 +199,11 @@ fn refusal(rule: RowRule, permit: &Permit, row: Option<Fenced>) -> Refusal {
 
 fn failed<DB: LeaseSql>(operation: &'static str) -> impl Fn(sqlx::Error) -> Error {
     move |source| Error::Database { operation, retryable: classify::<DB>(&source).is_retryable(), source }
+}
+
+/// Of a statement that is its own transaction, unless the caller has begun one.
+fn write_failed<DB: LeaseSql>(operation: &'static str) -> impl Fn(sqlx::Error) -> Error {
+    move |source| Error::Write { operation, retryable: classify::<DB>(&source).is_retryable(), source }
 }
 
 impl<DB: LeaseSql> Clone for FencedTable<DB> {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leastlock_core::{ErrorClass, Statement, classify};
-use sqlx::{Connection, Postgres, Transaction};
+use sqlx::{Connection, Database, Postgres, Transaction};
+use sqlx_core::transaction::TransactionManager;
 
 use super::{DEFAULT_NAMESPACE, key};
 use crate::error::Error;
@@ -18,6 +19,9 @@ use crate::store::milliseconds;
 /// this transaction, and nothing outside should be waited for meanwhile. Where a row stands for what is protected, `SELECT … FOR UPDATE`
 /// on that row says it better. It is one lock with [`AdvisoryLeaseStore`](crate::AdvisoryLeaseStore)'s of the same name in the
 /// default namespace.
+///
+/// Taken inside of a savepoint it would end with the rollback of that, and the transaction around it would go on without it; so it is
+/// refused there. A savepoint that was set by hand cannot be seen.
 ///
 /// A wait of zero does not wait. One that is not zero sets a savepoint, and leaves the transaction's `lock_timeout` as it was.
 ///
@@ -36,7 +40,7 @@ use crate::store::milliseconds;
 /// ```
 ///
 /// # Errors
-/// [`Error::Database`]; of those that are retryable the transaction may have ended.
+/// [`Error::Savepoint`]; [`Error::Database`]; of those that are retryable the transaction may have ended.
 ///
 /// # Cancel safety
 /// Dropped, the transaction may have the lock, and the savepoint is rolled back at its next statement.
@@ -45,6 +49,9 @@ pub async fn lock_in_transaction(
     name: &LockName,
     wait: Duration,
 ) -> Result<bool, Error> {
+    if <Postgres as Database>::TransactionManager::get_transaction_depth(tx) > 1 {
+        return Err(Error::Savepoint { resource: name.as_str().into() });
+    }
     locked(tx, key(DEFAULT_NAMESPACE, name), wait).await.map_err(|source| Error::Database {
         operation: "take an advisory lock",
         retryable: classify::<Postgres>(&source).is_retryable(),

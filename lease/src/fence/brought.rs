@@ -61,12 +61,15 @@ impl Fence {
         tx: &mut Transaction<'_, DB>,
         brought: Brought,
     ) -> Result<Option<Refusal>, Error> {
-        let checked = self.judge(tx, brought).await;
+        let checked = match self.outside_of_savepoints(tx) {
+            Ok(()) => self.judge(tx, brought).await.map_err(database::<DB>("check the token")),
+            Err(savepoint) => Err(savepoint),
+        };
         if !matches!(checked, Ok(None)) {
             // A connection that cannot even be poisoned cannot commit either.
             let _poisoned = DB::poison(tx).await;
         }
-        checked.map_err(database::<DB>("check the token"))
+        checked
     }
 
     /// The owner that was read is compared once more by the statement that locks, so nothing can come between the two.

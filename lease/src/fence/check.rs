@@ -3,6 +3,7 @@
 use std::fmt;
 
 use sqlx::Transaction;
+use sqlx_core::transaction::TransactionManager;
 
 use super::{Fence, Newest, database};
 use crate::error::Error;
@@ -81,14 +82,21 @@ impl Fence {
     /// connections, or a process that is stopped here keeps the next holder from sealing until its connection ends. On
     /// SQLite it takes the file's write lock; call it before anything is read in the transaction, or it may be busy.
     ///
+    /// It belongs in the transaction itself. What sqlx's `begin` answers inside of a transaction is a savepoint, and is not taken. One that was
+    /// set by hand (`SAVEPOINT`) cannot be seen: do not check in it, since rolling it back frees the guard row.
+    ///
     /// # Errors
     /// [`Error::Refused`] says why; [`Error::Database`] if the answer is not known. After either the transaction is made
-    /// unable to commit, so that an error which is overlooked does no harm: roll it back.
+    /// unable to commit, so that an error which is overlooked does no harm: roll it back. [`Error::Savepoint`] inside of one: that
+    /// savepoint cannot be kept, but the transaction around it can commit.
     ///
     /// # Cancel safety
     /// Dropped half-way, the transaction may be unprotected: roll it back.
     pub async fn check<DB: LeaseSql>(&self, tx: &mut Transaction<'_, DB>, permit: &Permit) -> Result<(), Error> {
-        let checked = self.checked(tx, permit).await;
+        let checked = match self.outside_of_savepoints(tx) {
+            Ok(()) => self.checked(tx, permit).await,
+            savepoint => savepoint,
+        };
         if checked.is_err() {
             // A connection that cannot even be poisoned cannot commit either.
             let _poisoned = DB::poison(tx).await;
@@ -106,6 +114,14 @@ impl Fence {
         }
         let newest = self.newest::<DB>(tx).await.map_err(database::<DB>(CHECK))?;
         Err(self.refused(permit, Refusal::of(permit, newest.as_ref())))
+    }
+
+    /// The rollback of a savepoint would free the guard row, and undo a refusal.
+    pub(super) fn outside_of_savepoints<DB: LeaseSql>(&self, tx: &Transaction<'_, DB>) -> Result<(), Error> {
+        if DB::TransactionManager::get_transaction_depth(tx) > 1 {
+            return Err(Error::Savepoint { resource: self.resource.clone() });
+        }
+        Ok(())
     }
 
     /// The error of a refusal, which is logged as well: a refused late write is what fencing is for.

@@ -54,7 +54,9 @@ impl<DB: LeaseSql> Fenced<DB> {
     /// anything is read, and on MariaDB it does not bound the transaction's idling.
     ///
     /// # Errors
-    /// [`Problem::Refused`], [`Problem::StoreFailed`]; after either the transaction is made unable to commit: roll it back.
+    /// [`Problem::Refused`], [`Problem::StoreFailed`]; after either the transaction is made unable to commit: roll it back. Inside of a
+    /// savepoint it is always `StoreFailed`, without `retry_after`, and the transaction around that can commit: check in the transaction
+    /// itself.
     ///
     /// # Cancel safety
     /// Dropped half-way, the transaction may be unprotected: roll it back.

@@ -110,14 +110,19 @@ impl Period {
     /// back. Call it until it answers less than `limit`.
     ///
     /// # Errors
-    /// [`Error::Database`].
+    /// [`Error::Write`].
     ///
     /// # Cancel safety
     /// Dropped, a batch is deleted or not.
     pub async fn forget<DB: LeaseSql>(pool: &Pool<DB>, older_than: Duration, limit: u32) -> Result<u64, Error> {
-        let mut connection = pool.acquire().await.map_err(database::<DB>(FORGET))?;
+        let failed = |source: sqlx::Error| Error::Write {
+            operation: FORGET,
+            retryable: classify::<DB>(&source).is_retryable(),
+            source,
+        };
+        let mut connection = pool.acquire().await.map_err(failed)?;
         let forget = Statement::new(DB::ONCE_FORGET).bind(milliseconds(older_than)).bind(i64::from(limit));
-        forget.execute::<DB>(&mut connection).await.map_err(database::<DB>(FORGET))
+        forget.execute::<DB>(&mut connection).await.map_err(failed)
     }
 
     pub(super) fn mark<'a>(&'a self, owner: &'a OwnerNonce) -> OnceMark<'a> {

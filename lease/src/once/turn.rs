@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use leastlock_core::Statement;
 use sqlx::{Pool, Transaction};
@@ -27,11 +28,27 @@ pub struct Turn<DB: LeaseSql> {
     pool: Pool<DB>,
     period: Period,
     scope: Scope<Efficiency>,
+    number: TurnNumber,
+}
+
+/// Tells a turn from every other one of this process, of this period or of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TurnNumber(u64);
+
+impl TurnNumber {
+    fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 impl<DB: LeaseSql> Turn<DB> {
     pub(super) fn new(pool: &Pool<DB>, period: &Period, scope: Scope<Efficiency>) -> Self {
-        Self { pool: pool.clone(), period: period.clone(), scope }
+        Self { pool: pool.clone(), period: period.clone(), scope, number: TurnNumber::next() }
+    }
+
+    pub(super) const fn number(&self) -> TurnNumber {
+        self.number
     }
 
     /// What is done.
@@ -119,7 +136,7 @@ impl<DB: LeaseSql> Marked<DB> {
             Ok(_) => {
                 self.tx.commit().await?;
                 event::period_done(held);
-                Ok(Completed { value })
+                Ok(Completed { value, turn: self.turn.number })
             }
             Err(source) => Err(database::<DB>(MARK)(source)),
         }
@@ -158,13 +175,24 @@ impl<DB: LeaseSql> fmt::Debug for Marked<DB> {
 /// }).await;
 /// # }
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// It is of one turn, and proves nothing of another, so it can be neither copied nor handed on: [`once`](crate::Leases::once) takes none but
+/// that of its own turn.
+///
+/// ```compile_fail,E0599
+/// # fn copies(completed: leastlock_lease::Completed<u64>) {
+/// let copy = completed.clone();
+/// # }
+/// ```
+#[derive(Debug)]
 pub struct Completed<T> {
     value: T,
+    turn: TurnNumber,
 }
 
 impl<T> Completed<T> {
-    pub(super) fn into_value(self) -> T {
-        self.value
+    /// The value, if it is of this turn.
+    pub(super) fn of(self, turn: TurnNumber) -> Option<T> {
+        (self.turn == turn).then_some(self.value)
     }
 }

@@ -2,7 +2,7 @@
 
 use sqlx::{AssertSqlSafe, Pool};
 
-use super::{FencedTable, failed};
+use super::{FencedTable, write_failed};
 use crate::error::Error;
 use crate::sql::LeaseSql;
 
@@ -23,7 +23,7 @@ impl<DB: LeaseSql> FencedTable<DB> {
     /// again changes nothing. MariaDB and MySQL ask for the right `TRIGGER`.
     ///
     /// # Errors
-    /// [`Error::Table`] without a brought column; [`Error::Database`].
+    /// [`Error::Table`] without a brought column; [`Error::Write`].
     ///
     /// # Cancel safety
     /// Dropped, it may be there or not, on MariaDB and MySQL also in part. Do it again.
@@ -48,7 +48,7 @@ impl<DB: LeaseSql> FencedTable<DB> {
     /// Ends what [`require_generation`](Self::require_generation) began. Doing it again changes nothing.
     ///
     /// # Errors
-    /// [`Error::Database`].
+    /// [`Error::Write`].
     ///
     /// # Cancel safety
     /// As [`require_generation`](Self::require_generation).
@@ -59,11 +59,11 @@ impl<DB: LeaseSql> FencedTable<DB> {
 
     /// A message of several statements. Should it fail half-way its connection is closed, and an open transaction with it.
     async fn run_ddl(&self, pool: &Pool<DB>, ddl: String, operation: &'static str) -> Result<(), Error> {
-        let mut connection = pool.acquire().await.map_err(failed::<DB>(operation))?;
+        let mut connection = pool.acquire().await.map_err(write_failed::<DB>(operation))?;
         let ran = DB::run_message(&mut connection, AssertSqlSafe(ddl)).await;
         if ran.is_err() {
             connection.close_on_drop();
         }
-        ran.map_err(failed::<DB>(operation))
+        ran.map_err(write_failed::<DB>(operation))
     }
 }

@@ -75,7 +75,8 @@ impl<DB: LeaseSql> FencedUpdate<DB> {
     /// statement stands for itself, or in a transaction of the caller's.
     ///
     /// # Errors
-    /// [`Error::Refused`] says why; the row is as it was, and if a transaction has done more, roll it back. [`Error::Database`].
+    /// [`Error::Refused`] says why; the row is as it was, and if a transaction has done more, roll it back. [`Error::Write`]: outside of
+    /// a transaction it may have been written, if the connection was lost. [`Error::Database`].
     ///
     /// # Cancel safety
     /// Dropped, the row may be written or not, unless it was in a transaction, which rolls back.

@@ -1,5 +1,6 @@
 //! What operators see, and how they take a lock away.
 
+mod doubles;
 mod force;
 mod suite;
 #[cfg(all(feature = "redis", feature = "sqlite"))]

@@ -108,9 +108,9 @@ mount!(mysql: sqlx::MySql;
 
 #[cfg(feature = "postgres")]
 mod transaction {
-    use leastlock_lease::{LockName, lock_in_transaction};
+    use leastlock_lease::{Error, LockName, lock_in_transaction};
     use leastlock_testkit::TestDatabase;
-    use sqlx::Postgres;
+    use sqlx::{Acquire as _, Postgres};
 
     use super::*;
 
@@ -144,5 +144,20 @@ mod transaction {
         first.commit().await.unwrap();
         assert_eq!(waiter.await.unwrap(), (true, "0".to_owned()));
         assert_eq!(database.int(LOCKS).await, 0, "none outlives its transaction");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn postgres_lock_of_a_transaction_is_not_taken_inside_of_a_savepoint_that_could_end_it() {
+        let (database, name) = (TestDatabase::<Postgres>::create().await, lock());
+        let mut tx = database.pool.begin().await.unwrap();
+        let mut savepoint = tx.begin().await.unwrap();
+        let locked = lock_in_transaction(&mut savepoint, &name, Duration::ZERO).await;
+        assert!(matches!(locked, Err(Error::Savepoint { .. })), "{locked:?}");
+        // The double takes it all the same, and has it no longer than the savepoint.
+        sqlx::query("SELECT pg_advisory_xact_lock(1)").execute(&mut *savepoint).await.unwrap();
+        assert_eq!(database.int(LOCKS).await, 1);
+        savepoint.rollback().await.unwrap();
+        assert_eq!(database.int(LOCKS).await, 0);
+        assert!(lock_in_transaction(&mut tx, &name, Duration::ZERO).await.unwrap());
     }
 }

@@ -12,5 +12,7 @@ crate::admin::mount!(suite:
     nobody_takes_over_where_nobody_campaigns,
     observers_see_who_leads_and_disturb_nobody,
     an_observer_that_cannot_see_does_not_say_that_nobody_leads,
-    a_campaign_waits_for_a_store_that_is_away,
+    a_campaign_waits_for_a_store_that_is_away;
+    unordered: a_restored_store_elects_above_what_is_sealed,
+    a_term_that_was_overtaken_while_it_waited_is_given_back,
 );

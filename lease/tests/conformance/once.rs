@@ -12,6 +12,7 @@ leastlock_testkit::mount!(suite:
     failed_work_leaves_the_period_to_be_run_again,
     dropped_run_leaves_the_period_to_be_run_again,
     work_that_took_its_mark_away_does_not_commit,
+    what_another_period_has_completed_proves_nothing_of_this_one,
     a_period_that_is_being_run_is_said_to_be,
     other_periods_and_other_jobs_are_run,
     a_forgotten_period_can_be_run_again;

@@ -8,6 +8,10 @@ mod rules;
 mod stepped;
 mod suite;
 mod trigger;
+#[cfg(feature = "postgres")]
+mod unanswered;
+#[cfg(all(feature = "object-store", feature = "sqlite"))]
+mod wavering;
 #[cfg(feature = "tower")]
 mod web;
 

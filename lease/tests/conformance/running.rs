@@ -7,6 +7,7 @@ crate::rig::mount!(suite:
     the_work_of_the_guide_runs_in_a_spawned_task,
     l16_cancelled_work_stops_its_renewal_first,
     l22_lost_commit_reply_leaves_the_lease_to_expire,
+    l22_inner_work_of_unknown_outcome_leaves_the_outer_lease_to_expire,
     l24_hang_up_ends_renewal_before_the_work,
     l24_task_that_outlives_the_cancel_deadline_is_reported,
     lost_lease_drops_the_work_and_its_tasks,

@@ -6,6 +6,7 @@ use leastlock_lease::{
 };
 use leastlock_testkit::TestDatabase;
 
+use super::doubles::Command;
 use super::force::{Admin, approval, stale_approval};
 use crate::rig::{Rig, Seen};
 use crate::world::{A_WRITES, B_WRITES, LIMIT, LONG, VALUE, fixed, leases, lock, write};
@@ -174,23 +175,24 @@ pub(crate) async fn l17_only_the_expected_holder_loses_its_lock<R: Admin>(rig: R
     let leases = leases(&rig);
     let gone = rig.force(token(1), &approval()).await.unwrap();
     assert!(matches!(gone, Forced::Changed(None)), "never held: {gone:?}");
-    let old = leases.acquire(&lock(), fixed()).await.unwrap();
-    let old_token = old.token();
-    assert_eq!(old.release().await, Released::Released);
-    let new = leases.acquire(&lock(), fixed()).await.unwrap();
-    let late = rig.force(old_token, &approval()).await.unwrap();
-    let Forced::Changed(Some(record)) = late else { panic!("{late:?}") };
-    assert_eq!((record.standing, record.holder.token), (Standing::Held, Some(new.token())));
-    assert_eq!(rig.look().await, Seen { token: Some(new.token().value()), held: true, released: false });
-    let outcomes: Vec<_> = audit(&rig.database().pool, None, 10).await.unwrap();
-    assert_eq!(outcomes.len(), if R::ATOMIC { 0 } else { 2 });
-    assert!(outcomes.iter().all(|entry| entry.outcome == Some(AuditOutcome::Changed)));
-
-    // The double ends whatever there is.
-    rig.end_whosever_it_is().await;
-    assert!(!rig.look().await.held, "it takes the new holder's lock");
-    let released = new.release().await;
-    assert_eq!(released, if R::KEEPS_ROWS { Released::Released } else { Released::NotOwner });
+    for (command, loses) in [(Command::Right, false), (Command::WithoutComparing, true)] {
+        let old = leases.acquire(&lock(), fixed()).await.unwrap();
+        let old_token = old.token();
+        assert_eq!(old.release().await, Released::Released);
+        let new = leases.acquire(&lock(), fixed()).await.unwrap();
+        let late = command.force(&rig, old_token, &approval()).await.unwrap();
+        assert_eq!(rig.look().await.held, !loses, "{command:?}: {late:?}");
+        if command == Command::Right {
+            let Forced::Changed(Some(record)) = late else { panic!("{late:?}") };
+            assert_eq!((record.standing, record.holder.token), (Standing::Held, Some(new.token())));
+            assert_eq!(rig.look().await, Seen { token: Some(new.token().value()), held: true, released: false });
+            let outcomes: Vec<_> = audit(&rig.database().pool, None, 10).await.unwrap();
+            assert_eq!(outcomes.len(), if R::ATOMIC { 0 } else { 2 });
+            assert!(outcomes.iter().all(|entry| entry.outcome == Some(AuditOutcome::Changed)));
+        }
+        let released = if loses { Released::NotOwner } else { Released::Released };
+        assert_eq!(new.release().await, released, "{command:?}");
+    }
     let released = rig.force(new_token(&rig).await, &approval()).await.unwrap();
     assert!(matches!(&released, Forced::Changed(Some(_))), "there is nothing to take: {released:?}");
 }
@@ -200,28 +202,36 @@ async fn new_token<R: Rig>(rig: &R) -> FencingToken {
 }
 
 pub(crate) async fn l17_approval_that_is_over_is_refused<R: Admin>(rig: R) {
-    let lease = leases(&rig).acquire(&lock(), fixed()).await.unwrap();
-    let refused = rig.force(lease.token(), &stale_approval()).await.unwrap();
-    assert!(matches!(refused, Forced::ApprovalExpired), "{refused:?}");
-    assert_eq!(rig.look().await, Seen { token: Some(lease.token().value()), held: true, released: false });
-    let entries = audit(&rig.database().pool, None, 10).await.unwrap();
-    assert!(entries.iter().all(|entry| entry.outcome == Some(AuditOutcome::ApprovalExpired)), "{entries:?}");
-    assert_eq!(entries.len(), usize::from(!R::ATOMIC));
-    // The double does not ask, and the same command works the day after.
-    rig.end_whosever_it_is().await;
-    assert!(!rig.look().await.held);
+    // By the double the same command works the day after.
+    for (command, loses) in [(Command::Right, false), (Command::WithoutAskingTheTime, true)] {
+        let lease = leases(&rig).acquire(&lock(), fixed()).await.unwrap();
+        let answer = command.force(&rig, lease.token(), &stale_approval()).await.unwrap();
+        assert_eq!(rig.look().await.held, !loses, "{command:?}: {answer:?}");
+        if command == Command::Right {
+            assert!(matches!(answer, Forced::ApprovalExpired), "{answer:?}");
+            assert_eq!(rig.look().await, Seen { token: Some(lease.token().value()), held: true, released: false });
+            let entries = audit(&rig.database().pool, None, 10).await.unwrap();
+            assert!(entries.iter().all(|entry| entry.outcome == Some(AuditOutcome::ApprovalExpired)), "{entries:?}");
+            assert_eq!(entries.len(), usize::from(!R::ATOMIC));
+        }
+        let released = if loses { Released::NotOwner } else { Released::Released };
+        assert_eq!(lease.release().await, released, "{command:?}");
+    }
 }
 
 pub(crate) async fn l17_nothing_is_released_that_cannot_be_audited<R: Admin>(rig: R) {
     let database = rig.database();
     let lease = leases(&rig).acquire(&lock(), fixed()).await.unwrap();
     database.execute("ALTER TABLE leastlock_audit RENAME TO hidden").await;
-    let failed = rig.force(lease.token(), &approval()).await;
-    assert!(matches!(failed, Err(Error::Database { .. })), "{failed:?}");
-    assert_eq!(rig.look().await, Seen { token: Some(lease.token().value()), held: true, released: false });
-    // The double releases first, and then has nowhere to say so.
-    rig.end_whosever_it_is().await;
-    assert!(audit(&database.pool, None, 1).await.is_err() && !rig.look().await.held);
+    // The double has nowhere to say what it has done.
+    for (command, held) in [(Command::Right, true), (Command::AuditLast, false)] {
+        let answer = command.force(&rig, lease.token(), &approval()).await;
+        assert_eq!(rig.look().await.held, held, "{command:?}: {answer:?}");
+        if command == Command::Right {
+            assert!(matches!(answer, Err(Error::Database { .. })), "{answer:?}");
+            assert_eq!(rig.look().await, Seen { token: Some(lease.token().value()), held: true, released: false });
+        }
+    }
 }
 
 pub(crate) async fn l17_waiter_gets_a_lock_that_was_taken_away<R: Admin>(rig: R) {

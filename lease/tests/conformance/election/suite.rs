@@ -3,21 +3,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leastlock_lease::{
-    Election, Error, Fence, FencedStore, HandedOver, Leadership, Leases, Led, Refusal, Released, WorkError,
+    Election, Error, Fence, FencedStore, FencingToken, HandedOver, Leadership, Leases, Led, Released, WorkError,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::doubles::{Away, looks_carelessly};
+use super::doubles::{Away, Leader, looks_carelessly};
 use crate::admin::Admin;
 use crate::rig::Rig;
-use crate::world::{A_WRITES, B_WRITES, LIMIT, LONG, VALUE, eventually, leases, lock, write};
+use crate::world::{B_WRITES, LIMIT, LONG, VALUE, eventually, leases, lock, write};
 
 /// How long something is given that must not come.
 const MOMENT: Duration = Duration::from_millis(300);
 
-fn fence() -> Fence {
+pub(super) fn fence() -> Fence {
     Fence::new("report:tenant-7").unwrap()
 }
 
@@ -63,61 +63,85 @@ pub(crate) async fn terms_follow_each_other_and_one_candidate_leads_at_a_time<R:
 
 pub(crate) async fn a_leader_that_comes_back_late_is_refused_and_campaigns_again<R: Admin>(rig: R) {
     let database = rig.database();
-    let (pool, shutdown) = (database.pool.clone(), CancellationToken::new());
-    let (elected, mut elections) = mpsc::unbounded_channel();
-    let (go_on, goes_on) = oneshot::channel::<()>();
-    let (goes_on, stop) = (Arc::new(tokio::sync::Mutex::new(Some(goes_on))), shutdown.clone());
-    let old = Election::new(leases(&rig), lock(), Duration::from_secs(6)).candidate("a");
-    let leading = tokio::spawn(async move {
-        let work = move |scope: leastlock_lease::Scope| {
-            let (pool, elected, goes_on) = (pool.clone(), elected.clone(), Arc::clone(&goes_on));
-            async move {
-                let permit = scope.permit()?;
-                fence().seal(&pool, &permit).await?;
-                let (refused, outcome) = oneshot::channel();
-                elected.send((permit.token(), outcome)).unwrap();
-                // The first term goes on when the other one has sealed.
-                if let Some(goes_on) = goes_on.lock().await.take() {
-                    let _told = goes_on.await;
-                    let mut tx = leastlock_core::begin(&pool).await?;
-                    let checked = fence().check(&mut tx, &permit).await;
-                    let _ = refused.send(matches!(
-                        checked,
-                        Err(Error::Refused { refusal: Refusal::Superseded { .. } | Refusal::Lost { .. }, .. })
-                    ));
-                    drop(tx);
-                }
-                scope.cancelled().await;
-                Ok(())
-            }
-        };
-        old.lead(stop, work).await
-    });
-    let (first, outcome) = elections.recv().await.unwrap();
-    rig.expire().await;
-    let term = candidate(&rig, "b").campaign().await.unwrap();
-    let permit = term.permit().unwrap();
-    fence().seal(&database.pool, &permit).await.unwrap();
-    go_on.send(()).unwrap();
-    // It may be dropped before it has come to ask, when its renewal finds that it is none.
-    if let Ok(refused) = outcome.await {
-        assert!(refused, "the late one is refused");
+    for (leader, last_writer) in [(Leader::Right, 2), (Leader::WithoutAsking, 1)] {
+        let (elected, mut elections) = mpsc::unbounded_channel();
+        let (go_on, goes_on) = oneshot::channel::<()>();
+        let (shutdown, pool) = (CancellationToken::new(), database.pool.clone());
+        let old = Election::new(leases(&rig), lock(), Duration::from_secs(6)).candidate("a");
+        let leading = tokio::spawn(leader.leads(old, pool, shutdown.clone(), elected, goes_on));
+        let (first, outcome) = elections.recv().await.unwrap();
+        rig.expire().await;
+        let term = candidate(&rig, "b").campaign().await.unwrap();
+        let permit = term.permit().unwrap();
+        fence().seal(&database.pool, &permit).await.unwrap();
+        let mut tx = leastlock_core::begin(&database.pool).await.unwrap();
+        fence().check(&mut tx, &permit).await.unwrap();
+        write(&mut tx, B_WRITES).await.unwrap();
+        tx.commit().await.unwrap();
+        go_on.send(()).unwrap();
+        // It may be dropped before it has come to write, when its renewal finds that it is none.
+        let has_written = outcome.await.unwrap_or(false);
+        assert_eq!(has_written, leader == Leader::WithoutAsking, "{leader:?}");
+        assert_eq!(database.int(VALUE).await, last_writer, "{leader:?}");
+        assert_eq!(term.release().await, Released::Released);
+        if leader == Leader::Right {
+            let (second, _outcome) = elections.recv().await.unwrap();
+            assert!(second > first);
+        }
+        shutdown.cancel();
+        let led = leading.await.unwrap();
+        assert_eq!(led, (leader == Leader::Right).then_some((2, 1)), "terms, and how many were lost");
     }
-    let mut tx = leastlock_core::begin(&database.pool).await.unwrap();
-    fence().check(&mut tx, &permit).await.unwrap();
-    write(&mut tx, B_WRITES).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(database.int(VALUE).await, 2);
-    assert_eq!(term.release().await, Released::Released);
-    let (second, _outcome) = elections.recv().await.unwrap();
-    assert!(second > first);
-    shutdown.cancel();
-    let led = leading.await.unwrap().unwrap();
-    assert_eq!((led.terms, led.lost), (2, 1));
+}
 
-    // The double goes on leading without asking the resource.
-    database.execute(A_WRITES).await;
-    assert_eq!(database.int(VALUE).await, 1, "its write goes over the newer leader's");
+/// The lock store has come back from an old copy, and the resource has seen more terms than that.
+async fn restored<R: Admin>(rig: &R) -> FencingToken {
+    rig.forget().await;
+    let database = rig.database();
+    for statement in ["DELETE FROM leastlock_fence", "DELETE FROM leastlock_fence_gate"] {
+        database.execute(statement).await;
+    }
+    let mut sealed = None;
+    for _ in 0..3 {
+        let term = candidate(rig, "a").campaign().await.unwrap();
+        fence().seal(&database.pool, &term.permit().unwrap()).await.unwrap();
+        sealed = Some(term.token());
+        assert_eq!(term.release().await, Released::Released);
+    }
+    rig.forget().await;
+    sealed.unwrap()
+}
+
+pub(crate) async fn a_restored_store_elects_above_what_is_sealed<R: Admin>(rig: R) {
+    let pool = &rig.database().pool;
+    // The double has no floor: what it has elected is refused.
+    for has_floor in [true, false] {
+        let sealed = restored(&rig).await;
+        let mut election = candidate(&rig, "a");
+        if has_floor {
+            election = election.floor_of(&fence(), pool);
+        }
+        let term = election.campaign().await.unwrap();
+        assert_eq!(term.token() > sealed, has_floor, "{} after {sealed}", term.token());
+        let seal = fence().seal(pool, &term.permit().unwrap()).await;
+        assert_eq!(seal.is_ok(), has_floor, "{seal:?}");
+        assert_eq!(term.release().await, Released::Released);
+    }
+}
+
+pub(crate) async fn a_term_that_was_overtaken_while_it_waited_is_given_back<R: Admin>(rig: R) {
+    let sealed = restored(&rig).await;
+    // Nothing was sealed when it began to wait; after it asks the fence.
+    let (asked, asks) = (Arc::new(AtomicUsize::new(0)), fence());
+    let (count, pool) = (Arc::clone(&asked), rig.database().pool.clone());
+    let election = candidate(&rig, "a").floor(move || {
+        let (first, asks, pool) = (count.fetch_add(1, Ordering::SeqCst) == 0, asks.clone(), pool.clone());
+        async move { if first { Ok(None) } else { asks.generation(&pool).await } }
+    });
+    let term = election.campaign().await.unwrap();
+    assert!(term.token() > sealed);
+    assert_eq!(asked.load(Ordering::SeqCst), 4, "before and after each of two elections");
+    fence().seal(&rig.database().pool, &term.permit().unwrap()).await.unwrap();
 }
 
 pub(crate) async fn leading_ends_with_the_shutdown_and_the_next_one_leads_at_once<R: Admin>(rig: R) {

@@ -18,6 +18,9 @@ pub(crate) enum Guard {
     /// Reads the guard row without locking it.
     #[cfg(feature = "postgres")]
     WithoutLock,
+    /// Compares and locks, and does not ask wherein.
+    #[cfg(feature = "postgres")]
+    LockOnly,
 }
 
 impl Guard {
@@ -46,6 +49,11 @@ impl Guard {
             Self::NumberOnly => compare.fetch_optional::<DB>(tx).await.unwrap().is_some(),
             #[cfg(feature = "postgres")]
             Self::WithoutLock => compare.fetch_optional::<DB>(tx).await.unwrap().is_some(),
+            #[cfg(feature = "postgres")]
+            Self::LockOnly => {
+                let lock = Statement::new("SELECT 1 FROM leastlock_fence WHERE generation = $1 FOR SHARE");
+                lock.bind(permit.token().value()).fetch_optional::<DB>(tx).await.unwrap().is_some()
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use leastlock_lease::{Acquire, CorrectnessLease, Error, Fence, LossReason, Permit, Refusal, Released};
+use sqlx::Acquire as _;
 use tokio::time::timeout;
 
 use super::doubles::Guard;
@@ -246,6 +247,53 @@ pub(crate) async fn refused_transaction_cannot_commit<R: Rig>(rig: R) {
     write(&mut tx, A_WRITES).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(rig.database().int(VALUE).await, 1);
+}
+
+pub(crate) async fn check_inside_of_a_savepoint_is_refused<R: Rig>(rig: R) {
+    let (late, new) = paused_and_new(&rig).await;
+    fence().seal(&rig.database().pool, &new.permit().unwrap()).await.unwrap();
+    for lease in [&late, &new] {
+        let mut tx = rig.database().pool.begin().await.unwrap();
+        let mut savepoint = tx.begin().await.unwrap();
+        let check = fence().check(&mut savepoint, &lease.permit().unwrap()).await;
+        assert!(matches!(check, Err(Error::Savepoint { .. })), "{check:?}");
+        // Whoever overlooks the error: what was done inside is not kept.
+        let _ = write(&mut savepoint, A_WRITES).await;
+        let _ = savepoint.commit().await;
+        let _ = tx.commit().await;
+        assert_eq!(rig.database().int(VALUE).await, 0);
+    }
+    let mut tx = rig.database().pool.begin().await.unwrap();
+    fence().check(&mut tx, &new.permit().unwrap()).await.unwrap();
+    let mut savepoint = tx.begin().await.unwrap();
+    write(&mut savepoint, B_WRITES).await.unwrap();
+    savepoint.commit().await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(rig.database().int(VALUE).await, 2, "one that was set after the check is no matter");
+}
+
+#[cfg(feature = "postgres")]
+pub(crate) async fn l3_check_inside_of_a_savepoint_would_let_a_zombie_through<R: Rig>(rig: R) {
+    for (guard, last_writer) in [(Guard::Right, 2), (Guard::LockOnly, 1)] {
+        let (late, new) = paused_and_new(&rig).await;
+        let pool = &rig.database().pool;
+        let mut tx = pool.begin().await.unwrap();
+        let mut savepoint = tx.begin().await.unwrap();
+        let passes = match guard {
+            Guard::Right => fence().check(&mut savepoint, &late.permit().unwrap()).await.is_ok(),
+            double => double.passes(&fence(), pool, &mut savepoint, &late.permit().unwrap()).await,
+        };
+        savepoint.rollback().await.unwrap();
+        let permit = new.permit().unwrap();
+        timeout(LIMIT, fence().seal(pool, &permit)).await.expect("nothing holds the guard row any more").unwrap();
+        assert!(writes(&rig, guard, &new, B_WRITES).await);
+        // It has passed in the savepoint, and has no reason to ask again.
+        if passes {
+            write(&mut tx, A_WRITES).await.unwrap();
+            tx.commit().await.unwrap();
+        }
+        assert_eq!(rig.database().int(VALUE).await, last_writer, "{guard:?}");
+    }
 }
 
 pub(crate) async fn permit_past_its_deadline_is_refused_before_the_database_is_asked<R: Rig>(rig: R) {

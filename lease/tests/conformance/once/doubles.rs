@@ -33,10 +33,22 @@ pub(crate) async fn run<DB: TestEngine + LeaseSql>(
     way: Way,
     half_way: fn(),
 ) -> Answer {
+    run_after(pool, period, way, async {}, half_way).await
+}
+
+/// As [`run`], and waits for `goes_on` when it has the lease, and has looked whether the period is done.
+pub(crate) async fn run_after<DB: TestEngine + LeaseSql>(
+    pool: &Pool<DB>,
+    period: &Period,
+    way: Way,
+    goes_on: impl Future<Output = ()>,
+    half_way: fn(),
+) -> Answer {
     let leases = Leases::new(SqlLeaseStore::new(pool));
     if way == Way::Right {
         return leases
             .once(pool, period, fixed(), async |turn| {
+                goes_on.await;
                 let mut tx = turn.begin().await?;
                 write(&mut tx, WORK).await?;
                 let completed = tx.complete(()).await?;
@@ -50,6 +62,7 @@ pub(crate) async fn run<DB: TestEngine + LeaseSql>(
         if let (true, Some(done)) = (way != Way::LeaseAlone, period.done(pool).await?) {
             return Ok(Once::Done(done));
         }
+        goes_on.await;
         if way == Way::MarkBefore {
             mark(pool, period).await?;
             half_way();

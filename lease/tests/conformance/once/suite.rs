@@ -11,7 +11,7 @@ use sqlx::Pool;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::doubles::{Way, mark, run};
+use super::doubles::{Way, run, run_after};
 use crate::world::{LIMIT, LONG, VALUE, eventually, fixed, write};
 
 /// Counts how often it is committed.
@@ -107,25 +107,27 @@ pub(crate) async fn l18_late_run_of_a_period_that_is_done_commits_nothing<DB: Te
     database: TestDatabase<DB>,
 ) {
     let database = ready(database).await;
-    let (has_turn, go_on, late) = with_turn(&database.pool);
-    has_turn.await.unwrap();
-    database.execute(EXPIRE).await;
-    assert_eq!(once(&database.pool).await.unwrap(), Once::Ran(()));
-    go_on.send(()).unwrap();
-    let late = late.await.unwrap();
-    assert!(matches!(late, Ok(Once::Done(_))), "{late:?}");
-    assert_eq!(database.int(VALUE).await, 1);
-
-    // The double has looked for the mark, and writes its own when it is done.
-    database.execute("DELETE FROM leastlock_once").await;
-    database.execute("UPDATE protected SET value = 0").await;
-    assert_eq!(day().done(&database.pool).await.unwrap(), None);
-    assert_eq!(once(&database.pool).await.unwrap(), Once::Ran(()));
-    let mut tx = leastlock_core::begin(&database.pool).await.unwrap();
-    write(&mut tx, WORK).await.unwrap();
-    tx.commit().await.unwrap();
-    assert!(mark(&database.pool, &day()).await.is_err(), "it learns of the other when it is too late");
-    assert_eq!(database.int(VALUE).await, 2);
+    // The doubles have looked for the mark too, and write their own when they are done, or none.
+    for (way, committed) in [(Way::Right, 1), (Way::MarkAfter, 2), (Way::LeaseAlone, 2)] {
+        database.execute("DELETE FROM leastlock_once").await;
+        database.execute("UPDATE protected SET value = 0").await;
+        let (pool, (has, had), (go_on, goes_on)) = (database.pool.clone(), oneshot::channel(), oneshot::channel());
+        let late = tokio::spawn(async move {
+            let stopped = async {
+                has.send(()).unwrap();
+                goes_on.await.unwrap();
+            };
+            run_after(&pool, &day(), way, stopped, || ()).await
+        });
+        had.await.unwrap();
+        database.execute(EXPIRE).await;
+        assert_eq!(once(&database.pool).await.unwrap(), Once::Ran(()));
+        go_on.send(()).unwrap();
+        let late = late.await.unwrap();
+        assert_eq!(matches!(late, Ok(Once::Done(_))), way == Way::Right, "{way:?}: {late:?}");
+        assert_eq!(database.int(VALUE).await, committed, "{way:?}");
+        database.execute(EXPIRE).await;
+    }
 }
 
 pub(crate) async fn l18_of_two_runs_inside_their_transactions_one_commits<DB: TestEngine + LeaseSql>(
@@ -221,6 +223,26 @@ pub(crate) async fn work_that_took_its_mark_away_does_not_commit<DB: TestEngine 
     let undone = undone.await;
     assert!(matches!(undone, Err(Error::Database { .. })), "{undone:?}");
     assert_eq!(database.int(VALUE).await, 0);
+}
+
+pub(crate) async fn what_another_period_has_completed_proves_nothing_of_this_one<DB: TestEngine + LeaseSql>(
+    database: TestDatabase<DB>,
+) {
+    let database = ready(database).await;
+    let (leases, yesterday) = (leases(&database.pool), Period::new("daily-settlement", "2026-09-15").unwrap());
+    let mut of_yesterday = None;
+    let kept = leases.once(&database.pool, &yesterday, fixed(), async |turn| {
+        of_yesterday = Some(settle(turn).await?);
+        Err::<Completed<()>, _>("it keeps what it has completed".into())
+    });
+    assert!(matches!(kept.await, Err(Error::Work { .. })));
+    let answer = once_by(&database.pool, async |_turn| Ok(of_yesterday.unwrap())).await;
+    assert!(matches!(answer, Err(Error::OtherTurn { .. })), "{answer:?}");
+    assert_eq!(day().done(&database.pool).await.unwrap(), None);
+    // It is not known what that work has done, so its lease was left to expire.
+    database.execute(EXPIRE).await;
+    assert_eq!(once(&database.pool).await.unwrap(), Once::Ran(()), "it was not done");
+    assert_eq!(database.int(VALUE).await, 2);
 }
 
 pub(crate) async fn a_period_that_is_being_run_is_said_to_be<DB: TestEngine + LeaseSql>(database: TestDatabase<DB>) {

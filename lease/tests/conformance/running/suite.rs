@@ -3,7 +3,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leastlock_lease::{
-    CorrectnessLease, Ending, Error, Fence, Finished, Hold, LeaseStatus, Leases, LossReason, Released, Scope, WorkError,
+    CorrectnessLease, Ending, Error, Fence, Finished, Hold, LeaseStatus, Leases, LockName, LossReason, Released, Scope,
+    WorkError,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -91,6 +92,55 @@ pub(crate) async fn l22_lost_commit_reply_leaves_the_lease_to_expire<R: Rig>(rig
         assert!(matches!(finished.result, Err(Error::Work { .. })));
         assert_eq!(finished.ending == Ending::Released(Released::Released), released, "{shown}");
         assert_eq!(rig.look().await.released, released, "{shown}");
+    }
+}
+
+pub(crate) async fn l22_inner_work_of_unknown_outcome_leaves_the_outer_lease_to_expire<R: Rig>(rig: R) {
+    let inner = LockName::new("report:inner").unwrap();
+    // The double takes whatever is this crate's own for known.
+    for (judge, says) in
+        [(WorkError::from as fn(Error) -> WorkError, [false, false, false, true]), (WorkError::known, [true; 4])]
+    {
+        for (ends, released) in Inner::ALL.into_iter().zip(says) {
+            let (lease, _) = wired(&rig, fixed()).await;
+            let leases = leases(&rig);
+            let finished: Finished<()> = lease
+                .run_to_end(async |_| {
+                    let cancel = CancellationToken::new();
+                    let inner =
+                        leases.acquire(&inner, Hold::fixed(Duration::from_secs(2))).await.map_err(WorkError::known)?;
+                    let inner = inner.cancelled_by(cancel.clone()).cancel_deadline(Duration::from_millis(1));
+                    inner.run(async |_| ends.failed(cancel).await).await.map_err(judge)
+                })
+                .await;
+            assert!(finished.result.is_err());
+            assert_eq!(finished.ending == Ending::Released(Released::Released), released, "{ends:?}");
+        }
+    }
+}
+
+/// How the work under an inner lease ends.
+#[derive(Debug, Clone, Copy)]
+enum Inner {
+    Cancelled,
+    Cut,
+    SaidToBeUnknown,
+    Failed,
+}
+
+impl Inner {
+    const ALL: [Self; 4] = [Self::Cancelled, Self::Cut, Self::SaidToBeUnknown, Self::Failed];
+
+    async fn failed(self, cancel: CancellationToken) -> Result<(), WorkError> {
+        match self {
+            Self::Cancelled => {
+                cancel.cancel();
+                std::future::pending().await
+            }
+            Self::Cut => Err(sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into()).into()),
+            Self::SaidToBeUnknown => Err(WorkError::unknown("the mail may have gone out")),
+            Self::Failed => Err("no such tenant".into()),
+        }
     }
 }
 
@@ -303,7 +353,7 @@ pub(crate) async fn tasks_of_the_scope_end_before_the_release<R: Rig>(rig: R) {
 pub(crate) async fn failed_work_releases_and_says_what_failed<R: Rig>(rig: R) {
     let (lease, _) = wired(&rig, fixed()).await;
     let failed: Result<(), Error> = lease.run(async |_| Err("no such tenant".into())).await;
-    let Err(Error::Work { source }) = failed else { panic!("{failed:?}") };
+    let Err(Error::Work { known: true, source }) = failed else { panic!("{failed:?}") };
     assert_eq!(source.to_string(), "no such tenant");
     assert!(rig.look().await.released);
 
