@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::doubles::{Away, looks_carelessly};
 use crate::admin::Admin;
 use crate::rig::Rig;
-use crate::world::{A_WRITES, B_WRITES, LIMIT, LONG, VALUE, eventually, leases, lock, write};
+use crate::wire::Control;
+use crate::world::{A_WRITES, B_WRITES, LIMIT, LONG, SOON, VALUE, eventually, hastened, leases, lock, write};
 
 /// How long something is given that must not come.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -67,7 +68,10 @@ pub(crate) async fn a_leader_that_comes_back_late_is_refused_and_campaigns_again
     let (elected, mut elections) = mpsc::unbounded_channel();
     let (go_on, goes_on) = oneshot::channel::<()>();
     let (goes_on, stop) = (Arc::new(tokio::sync::Mutex::new(Some(goes_on))), shutdown.clone());
-    let old = Election::new(leases(&rig), lock(), Duration::from_secs(6)).candidate("a");
+    // No renewal tells it before the resource does.
+    let (renewed, control) = hastened(rig.store());
+    Control::close(&control.renewal_gate);
+    let old = Election::new(renewed, lock(), SOON).candidate("a");
     let leading = tokio::spawn(async move {
         let work = move |scope: leastlock_lease::Scope| {
             let (pool, elected, goes_on) = (pool.clone(), elected.clone(), Arc::clone(&goes_on));
@@ -81,7 +85,7 @@ pub(crate) async fn a_leader_that_comes_back_late_is_refused_and_campaigns_again
                     let _told = goes_on.await;
                     let mut tx = leastlock_core::begin(&pool).await?;
                     let checked = fence().check(&mut tx, &permit).await;
-                    let _ = refused.send(matches!(
+                    let _told = refused.send(matches!(
                         checked,
                         Err(Error::Refused { refusal: Refusal::Superseded { .. } | Refusal::Lost { .. }, .. })
                     ));
@@ -99,10 +103,8 @@ pub(crate) async fn a_leader_that_comes_back_late_is_refused_and_campaigns_again
     let permit = term.permit().unwrap();
     fence().seal(&database.pool, &permit).await.unwrap();
     go_on.send(()).unwrap();
-    // It may be dropped before it has come to ask, when its renewal finds that it is none.
-    if let Ok(refused) = outcome.await {
-        assert!(refused, "the late one is refused");
-    }
+    assert!(outcome.await.expect("it goes on"), "the late one is refused");
+    Control::open(&control.renewal_gate);
     let mut tx = leastlock_core::begin(&database.pool).await.unwrap();
     fence().check(&mut tx, &permit).await.unwrap();
     write(&mut tx, B_WRITES).await.unwrap();
