@@ -55,7 +55,7 @@ pub(crate) async fn l16_cancelled_work_stops_its_renewal_first<R: Rig>(rig: R) {
         .cancel_deadline(LIMIT)
         .run_to_end(async |scope| {
             seen.reached("renewal done", 1).await;
-            seen.clock.jump(scope.remaining().unwrap() - A_WHILE);
+            seen.clock.jump(scope.remaining().unwrap().saturating_sub(A_WHILE));
             trigger.cancel();
             before = seen.count("renewal sent");
             scope.cancelled().await;
