@@ -320,12 +320,15 @@ impl<S: FencedStore + Inspect> Election<S> {
         if term.release().await == Released::NotOwner {
             return Err(Error::Lost { name: self.name.clone(), reason: LossReason::NotOwner });
         }
-        let mut observer = self.observe();
+        let observer = self.observe();
         let successor = async {
+            // Whoever waits is elected soon.
+            let mut looks = 0_u32;
             loop {
-                if let Some(record) = observer.successor_of(token).await? {
+                if let Some(record) = observer.successor_of(token, looks).await? {
                     return Ok(HandedOver::To(record));
                 }
+                looks = looks.saturating_add(1);
             }
         };
         tokio::time::timeout(patience, successor).await.unwrap_or(Ok(HandedOver::Nobody))

@@ -1,5 +1,7 @@
 //! A fresh database per test on each engine.
 
+mod prepared;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,6 +12,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Pool};
 
 use leastlock_core::{Dialect, Engine, Migrations};
+pub use prepared::Prepared;
 pub use sqlx::{MySql, Postgres, Sqlite};
 
 /// Where the PostgreSQL server for tests listens; `scripts/services env` prints it.
@@ -36,7 +39,10 @@ pub trait TestEngine: Dialect {
     /// A pool for the database at `url`, as the tests and their child processes use it.
     fn connect(url: &str) -> impl Future<Output = Pool<Self>> + Send;
 
-    /// Ends the database.
+    /// Lends a database of a suite, which no other test uses before this one's runtime ends; see [`TestDatabase::prepared`].
+    fn lend(suite: &str) -> impl Future<Output = (String, Self::Handle)> + Send;
+
+    /// Ends the database, unless it was lent.
     fn discard(handle: &mut Self::Handle);
 }
 
@@ -113,6 +119,10 @@ impl TestEngine for Sqlite {
         pool.connect_with(options).await.expect("SQLite opens its file")
     }
 
+    async fn lend(_suite: &str) -> (String, tempfile::TempDir) {
+        Self::provide().await
+    }
+
     fn discard(_folder: &mut tempfile::TempDir) {}
 }
 
@@ -138,7 +148,14 @@ impl TestEngine for Postgres {
         pool.connect_with(options).await.expect("the PostgreSQL server answers")
     }
 
+    async fn lend(suite: &str) -> (String, String) {
+        (prepared::lend_by_postgres(suite).await, String::new())
+    }
+
     fn discard(name: &mut String) {
+        if name.is_empty() {
+            return;
+        }
         let dropped = name.clone();
         end_on_a_thread(name, || async move {
             let server = std::env::var(POSTGRES_URL).expect("it was set when the database was made");
@@ -192,7 +209,14 @@ impl TestEngine for MySql {
         pool.connect_with(options).await.expect("the MariaDB server answers")
     }
 
+    async fn lend(suite: &str) -> (String, String) {
+        (prepared::lend_by_mysql(suite).await, String::new())
+    }
+
     fn discard(name: &mut String) {
+        if name.is_empty() {
+            return;
+        }
         let dropped = name.clone();
         end_on_a_thread(name, move || async move {
             let mut connection = mysql_server().connect().await?;

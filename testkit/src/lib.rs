@@ -4,7 +4,7 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`database`] | a fresh database per test on each engine |
+//! | [`database`] | a fresh database per test on each engine, or one that a suite's tests use in turn |
 //! | [`cluster`] | a PostgreSQL cluster of the test's own |
 //! | [`mount!`] | one conformance suite, mounted once per engine |
 //! | [`dropped_after`], [`Drops`] | a future that is dropped half-way, at each point at which it waits |

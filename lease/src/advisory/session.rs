@@ -172,8 +172,14 @@ impl<DB: AdvisorySql> Speaker<DB> {
             match waited {
                 Ok(waited) => waited?,
                 Err(GivenUp(answer)) => {
-                    // A server does not look for the end of a connection while it waits for a lock.
-                    let _over = timeout(CANCEL, DB::cancel(&self.pool, number)).await;
+                    // A server does not look for the end of a connection while it waits for a lock. It carries a cancellation out
+                    // some time after it was asked to, and the lock may come before that: out of the queue is a session that
+                    // answers again.
+                    let _over = timeout(CANCEL, async {
+                        DB::cancel(&self.pool, number).await?;
+                        DB::unlock(&mut connection, lock).await
+                    })
+                    .await;
                     drop(connection);
                     tell(answer, Ok(false));
                     return Ok(());

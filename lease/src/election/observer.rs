@@ -95,18 +95,18 @@ impl<S: Inspect> Observer<S> {
                 self.seen = Some(now.clone());
                 return Ok(now);
             }
-            self.pause().await;
+            self.pause(self.every).await;
         }
     }
 
-    /// The leader of a later term, if there is one; else pauses.
-    pub(super) async fn successor_of(&mut self, token: FencingToken) -> Result<Option<LockRecord>, Error> {
+    /// The leader of a later term, if there is one; else pauses, for longer after each of so many `looks`.
+    pub(super) async fn successor_of(&self, token: FencingToken, looks: u32) -> Result<Option<LockRecord>, Error> {
         let record = self
             .record()
             .await?
             .filter(|record| record.standing == Standing::Held && record.holder.token.is_some_and(|now| now > token));
         if record.is_none() {
-            self.pause().await;
+            self.pause(LEAST_PAUSE.saturating_mul(2_u32.saturating_pow(looks)).min(self.every)).await;
         }
         Ok(record)
     }
@@ -118,8 +118,8 @@ impl<S: Inspect> Observer<S> {
     }
 
     /// Up to a quarter shorter, so that many observers do not look at once.
-    async fn pause(&self) {
-        sleep(self.every.mul_f64(1.0 - fastrand::f64() / 4.0)).await;
+    async fn pause(&self, longest: Duration) {
+        sleep(longest.mul_f64(1.0 - fastrand::f64() / 4.0)).await;
     }
 }
 

@@ -144,12 +144,12 @@ async fn take_away(
     let clear = TxnOp::delete(&*keys.queue, Some(DeleteOptions::new().with_prefix()));
     // Its token is the revision at which this is put: above whatever was in the queue, and below whatever comes.
     let note = TxnOp::put(&*keys.released, Record::write(&hex(nonce)), Some(PutOptions::new().with_lease(lease.id)));
-    let taken = client.kv_client().txn(Txn::new().when([stands]).and_then([clear, note])).await?;
-    if !taken.succeeded() {
+    let answer = client.kv_client().txn(Txn::new().when([stands]).and_then([clear, note])).await?;
+    if !answer.succeeded() {
         requests::revoke(client, lease).await?;
         return Ok(Answer::Changed);
     }
-    let revision = taken.header().map_or(0, etcd_client::ResponseHeader::revision);
+    let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
     // The holder's own is a revision too, and there is none below 1.
     let token = FencingToken::new(revision).ok_or_else(|| Error::InvalidArgs("a revision below 1".to_owned()))?;
     Ok(Answer::Released { token })

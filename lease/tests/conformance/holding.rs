@@ -18,6 +18,6 @@ crate::rig::mount!(suite:
     waiter_gets_the_lock_when_it_is_released,
     spent_nonce_is_not_granted_again,
     token_rises_with_each_owner_and_above_the_floor,
-    renewed_lease_outlives_its_ttl,
+    renewal_extends_the_lease_at_the_store_and_keeps_its_token,
     rivals_hold_the_lock_one_at_a_time,
 );

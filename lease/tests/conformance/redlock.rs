@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::redis::{Client, cmd};
+use futures_util::future::join_all;
 use leastlock_lease::{Claim, Grant, Holder, LeaseStore, OwnerNonce, RedlockStore, Release, Renewal, StoreError};
 use leastlock_testkit::proxy::FaultProxy;
 
@@ -109,30 +110,30 @@ mod redis {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn l15_with_two_of_five_down_it_works_and_with_three_it_fails_and_gives_back() {
-        for how in [Down::Refuses, Down::Silent] {
-            for down in 0..=3 {
-                let (nodes, name) = (Nodes::create().await, lock());
-                let (store, claim) = (nodes.store(NODE_LIMIT), Claim::new(&name, nonce(), LONG));
-                nodes.take_down(down, how).await;
-                let grant = acquire(&store, claim).await;
-                if down < 3 {
-                    assert!(is_granted(&grant), "{down} {how:?}: {grant:?}");
-                    let renewal = store.renew(claim, ()).await.unwrap();
-                    assert_eq!(renewal, Renewal::Renewed { ttl: LONG }, "{down} {how:?}");
-                    let rival = acquire(&store, Claim::new(&name, nonce(), LONG)).await.unwrap();
-                    let Grant::Held(Holder { owner, .. }) = rival else { panic!("{rival:?}") };
-                    assert_eq!(owner, claim.nonce.hash());
-                    assert_eq!(store.release(claim).await.unwrap(), Release::Released, "{down} {how:?}");
-                } else {
-                    assert!(grant.is_err_and(|error| error.is_retryable()), "no answer is no refusal");
-                    assert!(store.renew(claim, ()).await.is_err() && store.release(claim).await.is_err());
-                }
-                eventually("what two nodes had granted is given back", async || nodes.votes().await == 0).await;
-                nodes.heal();
-                let next = Claim::new(&name, nonce(), LONG);
-                eventually("all are there again", async || is_granted(&acquire(&store, next).await)).await;
+        let ways = [Down::Refuses, Down::Silent].into_iter().flat_map(|how| (0..=3).map(move |down| (how, down)));
+        let each = ways.map(async |(how, down)| {
+            let (nodes, name) = (Nodes::create().await, lock());
+            let (store, claim) = (nodes.store(NODE_LIMIT), Claim::new(&name, nonce(), LONG));
+            nodes.take_down(down, how).await;
+            let grant = acquire(&store, claim).await;
+            if down < 3 {
+                assert!(is_granted(&grant), "{down} {how:?}: {grant:?}");
+                let renewal = store.renew(claim, ()).await.unwrap();
+                assert_eq!(renewal, Renewal::Renewed { ttl: LONG }, "{down} {how:?}");
+                let rival = acquire(&store, Claim::new(&name, nonce(), LONG)).await.unwrap();
+                let Grant::Held(Holder { owner, .. }) = rival else { panic!("{rival:?}") };
+                assert_eq!(owner, claim.nonce.hash());
+                assert_eq!(store.release(claim).await.unwrap(), Release::Released, "{down} {how:?}");
+            } else {
+                assert!(grant.is_err_and(|error| error.is_retryable()), "no answer is no refusal");
+                assert!(store.renew(claim, ()).await.is_err() && store.release(claim).await.is_err());
             }
-        }
+            eventually("what two nodes had granted is given back", async || nodes.votes().await == 0).await;
+            nodes.heal();
+            let next = Claim::new(&name, nonce(), LONG);
+            eventually("all are there again", async || is_granted(&acquire(&store, next).await)).await;
+        });
+        join_all(each).await;
         // The doubles: one is content with fewer, the other leaves behind what it has got.
         let (nodes, name) = (Nodes::create().await, lock());
         nodes.take_down(3, Down::Refuses).await;

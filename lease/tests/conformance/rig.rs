@@ -14,6 +14,8 @@ mod sql;
 #[cfg(all(feature = "zookeeper", feature = "sqlite"))]
 mod zookeeper;
 
+use std::time::Duration;
+
 use leastlock_lease::{FencedStore, LeaseSql, OwnerNonce};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
@@ -25,9 +27,7 @@ pub(crate) use etcd::Etcd;
 pub(crate) use redis::Redis;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 pub(crate) use redlock::Redlock;
-pub(crate) use sql::Sql;
-#[cfg(any(feature = "postgres", feature = "mysql", all(feature = "redis", feature = "sqlite")))]
-pub(crate) use sql::protected;
+pub(crate) use sql::{Sql, protected};
 
 #[cfg(all(feature = "zookeeper", feature = "sqlite"))]
 pub(crate) use zookeeper::ZooKeeper;
@@ -42,6 +42,9 @@ pub(crate) trait Rig: Clone + Send + Sync + 'static {
     type Store: FencedStore;
     /// The engine of the resource.
     type DB: TestEngine + LeaseSql;
+
+    /// How exactly those who ask are told what is left of a lease; `None` where it lasts as long as a session.
+    const TELLS_THE_TIME_TO: Option<Duration>;
 
     /// An empty store, and a database with this crate's tables and the resource.
     async fn create() -> Self;

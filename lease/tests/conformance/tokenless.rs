@@ -22,7 +22,7 @@ macro_rules! mount {
                 l27_pause_beyond_the_ttl_is_lost_before_any_permit,
                 waiter_gets_the_lock_when_it_is_released,
                 spent_nonce_is_not_granted_again,
-                renewed_lease_outlives_its_ttl,
+                renewal_extends_the_lease_at_the_store_and_keeps_its_token,
                 rivals_hold_the_lock_one_at_a_time
             );
             crate::rig::mount!(@ waking, $rig,

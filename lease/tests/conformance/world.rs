@@ -1,15 +1,20 @@
 //! What the cases share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use leastlock_lease::{Hold, Leases, LockName};
+use leastlock_lease::{FencedStore, Hold, Leases, LockName};
 use leastlock_testkit::TestEngine;
 use sqlx::Transaction;
 
 use crate::rig::Rig;
+use crate::wire::{Control, Wire};
 
 /// Longer than any test takes, so that nothing expires by itself.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
+/// For a lease whose renewals are waited for, on a clock that hastens them. Longer than a busy machine stands still: at the store it
+/// passes.
+pub(crate) const SOON: Duration = Duration::from_secs(9);
 /// How long a condition is waited for.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const VALUE: &str = "SELECT value FROM protected";
@@ -27,6 +32,13 @@ pub(crate) fn fixed() -> Hold {
 /// As another process has them.
 pub(crate) fn leases<R: Rig>(rig: &R) -> Leases<R::Store> {
     Leases::new(rig.store())
+}
+
+/// As another process has them, whose renewals are due without a wait, see [`Control::clock`]. A renewal is late by up to two times
+/// a thirtieth of its TTL, which is real: with [`SOON`] about 300 ms after the one before, and 600 at the most.
+pub(crate) fn hastened<S: FencedStore>(store: S) -> (Leases<Wire<S>>, Arc<Control>) {
+    let (wire, control) = Wire::new(store);
+    (Leases::new(wire).clock(control.clock.clone()), control)
 }
 
 pub(crate) async fn write<DB: TestEngine>(

@@ -6,7 +6,7 @@ use leastlock_lease::{
     Claim, FencingToken, Grant, Hold, LeaseStatus, LeaseStore, Leases, LossReason, OwnerNonce, Release, Released,
 };
 use leastlock_testkit::proxy::FaultProxy;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use zookeeper_client::Client;
 
 use crate::rig::{Rig, ZooKeeper};
@@ -108,9 +108,11 @@ mod zookeeper {
         let (rig, name, [nonce]) = (ZooKeeper::create().await, lock(), nonces());
         let (store, claim) = (rig.store(), Claim::new(&name, nonce, SHORT));
         assert!(matches!(store.acquire(claim).await.unwrap(), Grant::Granted { .. }));
+        let begun = Instant::now();
         store.let_expire(claim, SHORT);
         tokio::time::sleep(SHORT / 2).await;
-        assert!(rig.look().await.held, "its holder may believe in it");
+        let held = rig.look().await.held;
+        assert!(held || begun.elapsed() > SHORT, "its holder may believe in it");
         eventually("it is deleted, though its session goes on", async || !rig.look().await.held).await;
         assert!(!rig.look().await.released);
         assert!(matches!(

@@ -9,7 +9,7 @@ use leastlock_testkit::TestDatabase;
 use super::doubles::Command;
 use super::force::{Admin, approval, stale_approval};
 use crate::rig::{Rig, Seen};
-use crate::world::{A_WRITES, B_WRITES, LIMIT, LONG, VALUE, fixed, leases, lock, write};
+use crate::world::{A_WRITES, B_WRITES, LIMIT, LONG, SOON, VALUE, fixed, hastened, leases, lock, write};
 
 fn fence() -> Fence {
     Fence::new("report:tenant-7").unwrap()
@@ -75,7 +75,7 @@ pub(crate) async fn held_locks_are_listed_in_order_and_page_by_page<R: Admin>(ri
     assert_eq!(held.pop().unwrap().release().await, Released::Released);
     // By their bytes.
     let expected = ["B:1", "a:1", "a:10", "a:2"];
-    let token = |name: &LockName| held.iter().find(|lease| lease.name() == name).map(|lease| lease.token());
+    let token = |name: &LockName| held.iter().find(|lease| lease.name() == name).map(CorrectnessLease::token);
     let mut listed = Vec::new();
     loop {
         let page = store.list(listed.last(), 3).await.unwrap();
@@ -113,8 +113,8 @@ pub(crate) async fn looking_changes_nothing<R: Admin>(rig: R) {
 }
 
 pub(crate) async fn l17_holder_whose_lock_was_taken_away_finds_lost_and_is_refused<R: Admin>(rig: R) {
-    // Renewed at about every other second.
-    let renewed = leases(&rig).acquire(&lock(), Hold::renewed(Duration::from_secs(6))).await.unwrap();
+    let (leases, _control) = hastened(rig.store());
+    let renewed = leases.acquire(&lock(), Hold::renewed(SOON)).await.unwrap();
     let expected = renewed.token();
     let taken = seizure(&rig, expected).await;
     assert_eq!(taken.name(), &lock());

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::doubles::{Away, Leader, looks_carelessly};
 use crate::admin::Admin;
 use crate::rig::Rig;
-use crate::world::{B_WRITES, LIMIT, LONG, VALUE, eventually, leases, lock, write};
+use crate::wire::Control;
+use crate::world::{B_WRITES, LIMIT, LONG, SOON, VALUE, eventually, hastened, leases, lock, write};
 
 /// How long something is given that must not come.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -67,7 +68,10 @@ pub(crate) async fn a_leader_that_comes_back_late_is_refused_and_campaigns_again
         let (elected, mut elections) = mpsc::unbounded_channel();
         let (go_on, goes_on) = oneshot::channel::<()>();
         let (shutdown, pool) = (CancellationToken::new(), database.pool.clone());
-        let old = Election::new(leases(&rig), lock(), Duration::from_secs(6)).candidate("a");
+        // No renewal tells it before the resource does.
+        let (renewed, control) = hastened(rig.store());
+        Control::close(&control.renewal_gate);
+        let old = Election::new(renewed, lock(), SOON).candidate("a");
         let leading = tokio::spawn(leader.leads(old, pool, shutdown.clone(), elected, goes_on));
         let (first, outcome) = elections.recv().await.unwrap();
         rig.expire().await;
@@ -79,8 +83,8 @@ pub(crate) async fn a_leader_that_comes_back_late_is_refused_and_campaigns_again
         write(&mut tx, B_WRITES).await.unwrap();
         tx.commit().await.unwrap();
         go_on.send(()).unwrap();
-        // It may be dropped before it has come to write, when its renewal finds that it is none.
-        let has_written = outcome.await.unwrap_or(false);
+        let has_written = outcome.await.expect("it goes on");
+        Control::open(&control.renewal_gate);
         assert_eq!(has_written, leader == Leader::WithoutAsking, "{leader:?}");
         assert_eq!(database.int(VALUE).await, last_writer, "{leader:?}");
         assert_eq!(term.release().await, Released::Released);

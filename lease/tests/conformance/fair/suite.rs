@@ -120,14 +120,14 @@ pub(crate) async fn l17_who_waits_stands_anew_above_the_raised_token<R: FairRig 
     }
 
     // The double stands behind the others for a token of its own, and removes the holder alone.
-    let [holder, waiter, operation] = nonces();
+    let [holder, behind, operation] = nonces();
     granted(&store, holder).await;
-    for waiter in [waiter, operation] {
+    for waiter in [behind, operation] {
         assert!(matches!(store.acquire(claim(&name, waiter)).await.unwrap(), Grant::Held(_)));
     }
     rig.end_whosever_it_is().await;
-    let waited = granted(&store, waiter).await;
-    assert_eq!(store.release(claim(&name, waiter)).await.unwrap(), Release::Released);
+    let waited = granted(&store, behind).await;
+    assert_eq!(store.release(claim(&name, behind)).await.unwrap(), Release::Released);
     assert!(waited < granted(&store, operation).await, "its token refuses who comes next");
 }
 

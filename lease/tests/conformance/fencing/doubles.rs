@@ -40,6 +40,11 @@ impl Guard {
             Self::Right => match fence.check(tx, permit).await {
                 Ok(()) => true,
                 Err(Error::Refused { .. }) => false,
+                // A deadlock with another writer, most likely: it is not let through.
+                Err(error) if error.is_retryable() => {
+                    eprintln!("{error}");
+                    false
+                }
                 Err(error) => panic!("{error:?}"),
             },
             Self::Absent => true,

@@ -85,7 +85,7 @@ async fn last_of_overlapping_writers<R: Rig>(rig: &R, guard: Guard) -> i64 {
     let pool = rig.database().pool.clone();
     let mut seal = tokio::spawn(async move { fence().seal(&pool, &new_permit).await });
     // A seal that must wait cannot be done, however long this is; one that need not is given the time it takes.
-    let patience = if guard == Guard::Right { Duration::from_secs(1) } else { LIMIT };
+    let patience = if guard == Guard::Right { Duration::from_millis(300) } else { LIMIT };
     let sealed_meanwhile = timeout(patience, &mut seal).await;
     if let Ok(sealed) = &sealed_meanwhile {
         assert!(sealed.is_ok());

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use leastlock_lease::{
     Acquire, Claim, Error, FencedStore, FencingToken, FloorRule, Grant, Hold, LeaseStatus, LeaseStore, Leases,
-    LossReason, OwnerNonce, Release, Released, Renewal,
+    LockName, LossReason, OwnerNonce, Release, Released, Renewal,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::doubles::{Mistake, Mistaken};
 use crate::clock::ManualClock;
 use crate::rig::{Rig, Seen};
 use crate::wire::{Control, Wire};
-use crate::world::{LIMIT, LONG, eventually, fixed, leases, lock};
+use crate::world::{LIMIT, LONG, SOON, eventually, fixed, hastened, leases, lock};
 
 fn mistaken<R: Rig>(rig: &R, mistake: Mistake) -> Mistaken<R> {
     Mistaken::new(rig, mistake)
@@ -42,34 +42,44 @@ async fn late_release<R: Rig>(rig: &R, store: impl FencedStore) -> (Released, bo
 }
 
 pub(crate) async fn l4_unanswered_renewals_give_no_permit_and_end_in_loss<R: Rig>(rig: R) {
-    for permits_meanwhile in [false, true] {
-        let (wire, control) = Wire::new(rig.store());
-        control.renewals_fail.store(true, Ordering::SeqCst);
-        let hold = Hold::renewed(Duration::from_millis(2400));
-        let hold = if permits_meanwhile { hold.permits_while_unconfirmed() } else { hold };
-        let lease = Leases::new(wire).acquire(&lock(), hold).await.unwrap();
-        let early = lease.permit().unwrap();
-        let unconfirmed = async || matches!(lease.status(), LeaseStatus::Unconfirmed { .. });
-        eventually("unconfirmed", unconfirmed).await;
-        let permit = lease.permit();
-        assert_eq!(permit.is_ok(), permits_meanwhile, "{permit:?}");
-        lease.lost().await;
-        let lost = lease.permit();
-        assert!(matches!(lost, Err(Error::Lost { reason: LossReason::Expired, .. })), "{lost:?}");
-        assert!(early.remaining().is_err());
-        // Due after 800 ms, over after 2374; each that fails is followed by a pause of 100 ms at least.
-        assert!((2..=17).contains(&control.count("renewal sent")), "{:?}", control.log());
-    }
+    let (hold, one) = (Hold::renewed(SOON), lock());
+    let other = LockName::new("report:tenant-8").unwrap();
+    tokio::join!(
+        unanswered_renewals(&rig, &one, hold, false),
+        unanswered_renewals(&rig, &other, hold.permits_while_unconfirmed(), true),
+    );
+}
+
+async fn unanswered_renewals<R: Rig>(rig: &R, name: &LockName, hold: Hold, permits_meanwhile: bool) {
+    let (leases, control) = hastened(rig.store());
+    control.renewals_fail.store(true, Ordering::SeqCst);
+    let lease = leases.acquire(name, hold).await.unwrap();
+    let (early, begun) = (lease.permit().unwrap(), Instant::now());
+    let unconfirmed = async || matches!(lease.status(), LeaseStatus::Unconfirmed { .. });
+    eventually("unconfirmed", unconfirmed).await;
+    let permit = lease.permit();
+    assert_eq!(permit.is_ok(), permits_meanwhile, "{permit:?}");
+    control.reached("renewal sent", 2).await;
+    control.clock.jump(SOON);
+    lease.lost().await;
+    let lost = lease.permit();
+    assert!(matches!(lost, Err(Error::Lost { reason: LossReason::Expired, .. })), "{lost:?}");
+    assert!(early.remaining().is_err());
+    // Each that fails is followed by a pause of a 24th of the TTL at least.
+    let (sent, most) = (control.count("renewal sent"), begun.elapsed().as_millis() / (SOON / 24).as_millis() + 1);
+    assert!(u128::try_from(sent).unwrap() <= most, "{sent} renewals were sent, and {most} are allowed");
 }
 
 pub(crate) async fn l5_release_waits_for_the_renewal_in_flight<R: Rig>(rig: R) {
-    let (wire, control) = Wire::new(rig.store());
+    let (leases, control) = hastened(rig.store());
     Control::close(&control.renewal_gate);
-    let lease = Leases::new(wire).acquire(&lock(), Hold::renewed(Duration::from_secs(6))).await.unwrap();
+    let lease = leases.acquire(&lock(), Hold::renewed(SOON)).await.unwrap();
     control.reached("renewal sent", 1).await;
     let mut release = tokio::spawn(lease.release());
-    let waits = timeout(Duration::from_millis(300), &mut release).await.is_err();
-    assert!(waits, "released beside a renewal in flight: {:?}", control.log());
+    let waits = timeout(Duration::from_millis(100), &mut release).await.is_err();
+    // It waits no longer than the renewal's own time-out.
+    let given_up = control.count("renewal given up") > 0;
+    assert!(waits || given_up, "released beside a renewal in flight: {:?}", control.log());
     Control::open(&control.renewal_gate);
     assert_eq!(release.await.unwrap(), Released::Released);
     assert!(no_renewal_after_release(&control.log()), "{:?}", control.log());
@@ -123,19 +133,20 @@ async fn refuses_late_renewal<R: Rig>(rig: &R, store: impl FencedStore, stolen: 
 }
 
 pub(crate) async fn l7_repeated_acquire_finds_itself_owner_with_the_same_token<R: Rig>(rig: R) {
-    let issued = acquire_with_lost_replies(rig.store()).await.expect("it finds itself");
+    let issued = acquire_with_lost_replies(rig.store(), LIMIT).await.expect("it finds itself");
     assert_eq!(issued, [issued[0]; 3], "one token, however often it is asked for");
     assert_eq!(rig.look().await.token, Some(issued[0]));
     rig.forget().await;
     let double = mistaken(&rig, Mistake::ForgetsItsNonce);
-    assert_eq!(acquire_with_lost_replies(double).await, None, "the double waits for itself");
+    let patience = Duration::from_millis(300);
+    assert_eq!(acquire_with_lost_replies(double, patience).await, None, "the double waits for itself");
 }
 
 /// The tokens that the store issued.
-async fn acquire_with_lost_replies(store: impl FencedStore) -> Option<Vec<i64>> {
+async fn acquire_with_lost_replies(store: impl FencedStore, patience: Duration) -> Option<Vec<i64>> {
     let (wire, control) = Wire::new(store);
     control.lost_replies.store(2, Ordering::SeqCst);
-    let policy = Acquire::waiting(Duration::from_secs(2));
+    let policy = Acquire::waiting(patience);
     let lease = Leases::new(wire).acquire_with(&lock(), fixed(), policy).await.ok()?;
     assert_eq!(control.count("acquire sent"), 3);
     assert_eq!(control.issued().last(), Some(&lease.token().value()));
@@ -146,13 +157,20 @@ pub(crate) async fn l7_hanging_acquire_is_repeated_as_well<R: Rig>(rig: R) {
     let (wire, control) = Wire::new(rig.store());
     control.lost_replies.store(1, Ordering::SeqCst);
     control.lost_replies_hang.store(true, Ordering::SeqCst);
-    let ttl = Duration::from_secs(6);
-    let lease = Leases::new(wire).acquire(&lock(), Hold::fixed(ttl)).await.unwrap();
-    assert_eq!(control.issued(), [lease.token().value(); 2]);
-    // The first attempt was given up after a third of the TTL, so what it got has less than two thirds left.
-    let rival = leases(&rig).acquire_with(&lock(), fixed(), Acquire::fail_fast()).await;
+    // An attempt is given up after a third of it.
+    let ttl = Duration::from_secs(3);
+    let leases = Leases::new(wire);
+    let lease = tokio::spawn(async move { leases.acquire(&lock(), Hold::fixed(ttl)).await.unwrap() });
+    control.reached("acquire done", 1).await;
+    let first = Instant::now();
+    let lease = lease.await.unwrap();
+    let issued = control.issued();
+    assert_eq!(issued, vec![lease.token().value(); issued.len()], "one token, however often it is asked for");
+    assert!(issued.len() > 1);
+    let since = first.elapsed();
+    let rival = rivals(&rig).acquire_with(&lock(), fixed(), Acquire::fail_fast()).await;
     let Err(Error::Held { holder, .. }) = rival else { panic!("{rival:?}") };
-    assert!(holder.remaining > ttl * 2 / 3, "the repeat extends the lease that it finds: {holder}");
+    assert!(holder.remaining + since > ttl, "the repeat extends the lease that it finds: {holder}");
 }
 
 pub(crate) async fn l8_repeated_release_spares_a_newer_acquisition<R: Rig>(rig: R) {
@@ -178,18 +196,18 @@ pub(crate) async fn l10_cancelled_acquire_leaves_nothing_behind<R: Rig>(rig: R) 
     let right = async |wire: Wire<R::Store>| {
         let _ = Leases::new(wire).acquire(&lock(), fixed()).await;
     };
-    assert!(!left_behind(&rig, right).await);
+    assert!(!left_behind(&rig, LIMIT, right).await);
     // The double ends its attempt with its caller: what is granted then belongs to nobody.
     let double = async |wire: Wire<R::Store>| {
         let (name, nonce) = (lock(), OwnerNonce::random().unwrap());
         let _ = wire.acquire(Claim::new(&name, nonce, LONG)).await;
     };
-    assert!(left_behind(&rig, double).await, "the double leaves a lock that nobody has");
+    assert!(left_behind(&rig, Duration::from_millis(300), double).await, "the double leaves a lock that nobody has");
 }
 
 /// The caller is dropped while its attempt is on its way to the store; answers whether the lock is held once it has arrived,
 /// and all is done that will be.
-async fn left_behind<R: Rig>(rig: &R, acquire: impl AsyncFnOnce(Wire<R::Store>)) -> bool {
+async fn left_behind<R: Rig>(rig: &R, patience: Duration, acquire: impl AsyncFnOnce(Wire<R::Store>)) -> bool {
     rig.forget().await;
     let (wire, control) = Wire::new(rig.store());
     let _goes_on = wire.keep();
@@ -201,7 +219,7 @@ async fn left_behind<R: Rig>(rig: &R, acquire: impl AsyncFnOnce(Wire<R::Store>))
     Control::open(&control.acquire_gate);
     control.reached("acquire done", 1).await;
     // Nothing to wait for where nothing comes; whoever gives back has until here.
-    let released = timeout(Duration::from_secs(2), control.reached("released", 1)).await;
+    let released = timeout(patience, control.reached("released", 1)).await;
     let held = rig.look().await.held;
     assert_eq!(released.is_ok(), !held, "{:?}", control.log());
     held
@@ -304,14 +322,40 @@ async fn tokens_rise(store: impl FencedStore, rule: FloorRule) -> bool {
     true
 }
 
-pub(crate) async fn renewed_lease_outlives_its_ttl<R: Rig>(rig: R) {
-    let (wire, control) = Wire::new(rig.store());
-    let lease = Leases::new(wire).acquire(&lock(), Hold::renewed(Duration::from_secs(3))).await.unwrap();
-    control.reached("renewal done", 4).await;
-    assert!(lease.permit().is_ok(), "{:?}", lease.status());
-    let rival = leases(&rig).acquire_with(&lock(), fixed(), Acquire::fail_fast()).await;
-    assert!(matches!(rival, Err(Error::Held { .. })), "{rival:?}");
-    assert_eq!(rig.look().await.token, Some(lease.token().value()), "a renewal does not change the token");
+pub(crate) async fn renewal_extends_the_lease_at_the_store_and_keeps_its_token<R: Rig>(rig: R) {
+    let (leases, control) = hastened(rig.store());
+    Control::close(&control.renewal_gate);
+    let lease = leases.acquire(&lock(), Hold::renewed(SOON)).await.unwrap();
+    let token = lease.token();
+    let rivals = rivals(&rig);
+    let remaining = async || {
+        let rival = rivals.acquire_with(&lock(), fixed(), Acquire::fail_fast()).await;
+        let Err(Error::Held { holder, .. }) = rival else { panic!("{rival:?}") };
+        holder.remaining
+    };
+    let mut low = SOON;
+    if let Some(precision) = R::TELLS_THE_TIME_TO {
+        // As long as no renewal arrives, what is left becomes less.
+        eventually("time passes at the store", async || {
+            low = remaining().await;
+            low + precision <= SOON
+        })
+        .await;
+    }
+    let before = control.count("renewal done");
+    Control::open(&control.renewal_gate);
+    if R::TELLS_THE_TIME_TO.is_some() {
+        eventually("a renewal has extended it", async || remaining().await > low).await;
+    }
+    control.reached("renewal done", before + 2).await;
+    eventually("it is confirmed", async || lease.permit().is_ok()).await;
+    let _still_held = remaining().await;
+    assert_eq!(rig.look().await.token, Some(token.value()), "a renewal does not change the token");
+}
+
+/// Who finds the lock held.
+fn rivals<R: Rig>(rig: &R) -> Leases<R::Store> {
+    leases(rig)
 }
 
 pub(crate) async fn rivals_hold_the_lock_one_at_a_time<R: Rig>(rig: R) {

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use leastlock_lease::{Hold, LeaseSql, Leases, MIGRATIONS, Once, SqlLeaseStore, Turn};
+use leastlock_lease::{Hold, LeaseSql, Leases, Once, SqlLeaseStore, Turn};
 use leastlock_testkit::process::{Child, child_role, hear, speak};
 use leastlock_testkit::{TestDatabase, TestEngine};
 
 use super::doubles::{Way, run};
 use super::suite::{Answer, EXPIRE, WORK, day};
+use crate::rig::protected;
 use crate::world::{LIMIT, VALUE, write};
 
 const URL: &str = "LEASTLOCK_TEST_URL";
@@ -61,9 +62,7 @@ fn half_way() {
 }
 
 async fn start<DB: TestEngine + LeaseSql>(how: &str) -> (TestDatabase<DB>, Child) {
-    let database = TestDatabase::<DB>::create().await.with(&MIGRATIONS).await;
-    database.execute("CREATE TABLE protected (value BIGINT NOT NULL)").await;
-    database.execute("INSERT INTO protected VALUES (0)").await;
+    let database = protected::<DB>().await;
     let mut child = Child::rerun(RUNNER, &[(URL, &database.url), (HOW, how)]);
     child.line_containing("half-way", LIMIT);
     (database, child)

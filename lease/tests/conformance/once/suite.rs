@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leastlock_core::Engine;
 use leastlock_lease::{
-    Acquire, Completed, Error, LeaseSql, Leases, MIGRATIONS, Marked, Once, Period, SqlLeaseStore, Turn, WorkError,
+    Acquire, Completed, Error, LeaseSql, Leases, Marked, Once, Period, SqlLeaseStore, Turn, WorkError,
 };
 use leastlock_testkit::{TestDatabase, TestEngine};
 use sqlx::Pool;
@@ -24,14 +24,6 @@ pub(crate) type Answer = Result<Once<()>, Error>;
 
 pub(crate) fn day() -> Period {
     Period::new("daily-settlement", "2026-09-16").unwrap()
-}
-
-/// With the crate's tables, and a row in which the work counts.
-async fn ready<DB: TestEngine>(database: TestDatabase<DB>) -> TestDatabase<DB> {
-    let database = database.with(&MIGRATIONS).await;
-    database.execute("CREATE TABLE protected (value BIGINT NOT NULL)").await;
-    database.execute("INSERT INTO protected VALUES (0)").await;
-    database
 }
 
 /// As another process has them.
@@ -62,7 +54,6 @@ where
 }
 
 pub(crate) async fn l18_period_started_twice_runs_once<DB: TestEngine + LeaseSql>(database: TestDatabase<DB>) {
-    let database = ready(database).await;
     for (way, runs) in [(Way::Right, 1), (Way::LeaseAlone, STARTS)] {
         database.execute("UPDATE protected SET value = 0").await;
         database.execute("DELETE FROM leastlock_once").await;
@@ -106,7 +97,6 @@ fn with_turn<DB: TestEngine + LeaseSql>(
 pub(crate) async fn l18_late_run_of_a_period_that_is_done_commits_nothing<DB: TestEngine + LeaseSql>(
     database: TestDatabase<DB>,
 ) {
-    let database = ready(database).await;
     // The doubles have looked for the mark too, and write their own when they are done, or none.
     for (way, committed) in [(Way::Right, 1), (Way::MarkAfter, 2), (Way::LeaseAlone, 2)] {
         database.execute("DELETE FROM leastlock_once").await;
@@ -133,7 +123,6 @@ pub(crate) async fn l18_late_run_of_a_period_that_is_done_commits_nothing<DB: Te
 pub(crate) async fn l18_of_two_runs_inside_their_transactions_one_commits<DB: TestEngine + LeaseSql>(
     database: TestDatabase<DB>,
 ) {
-    let database = ready(database).await;
     let mut both = Vec::new();
     for _ in 0..2 {
         let (has_turn, go_on, run) = with_turn(&database.pool);
@@ -156,7 +145,6 @@ pub(crate) async fn l18_of_two_runs_inside_their_transactions_one_commits<DB: Te
 pub(crate) async fn l18_run_whose_commit_was_not_answered_is_not_repeated<DB: TestEngine + LeaseSql>(
     database: TestDatabase<DB>,
 ) {
-    let database = ready(database).await;
     let unanswered = once_by(&database.pool, async |turn| {
         let _committed = settle(turn).await?;
         Err(sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into()).into())
@@ -173,7 +161,6 @@ pub(crate) async fn l18_run_whose_commit_was_not_answered_is_not_repeated<DB: Te
 pub(crate) async fn failed_work_leaves_the_period_to_be_run_again<DB: TestEngine + LeaseSql>(
     database: TestDatabase<DB>,
 ) {
-    let database = ready(database).await;
     let failed = once_by(&database.pool, async |turn| {
         assert_eq!(turn.key(), "job:daily-settlement:2026-09-16");
         let mut tx = turn.begin().await?;
@@ -190,7 +177,6 @@ pub(crate) async fn failed_work_leaves_the_period_to_be_run_again<DB: TestEngine
 pub(crate) async fn dropped_run_leaves_the_period_to_be_run_again<DB: TestEngine + LeaseSql>(
     database: TestDatabase<DB>,
 ) {
-    let database = ready(database).await;
     let (wrote, written) = oneshot::channel();
     let pool = database.pool.clone();
     let dropped = tokio::spawn(async move {
@@ -214,7 +200,6 @@ pub(crate) async fn dropped_run_leaves_the_period_to_be_run_again<DB: TestEngine
 pub(crate) async fn work_that_took_its_mark_away_does_not_commit<DB: TestEngine + LeaseSql>(
     database: TestDatabase<DB>,
 ) {
-    let database = ready(database).await;
     let undone = once_by(&database.pool, async |turn| {
         let mut tx = turn.begin().await?;
         write(&mut tx, "DELETE FROM leastlock_once").await?;
@@ -228,7 +213,6 @@ pub(crate) async fn work_that_took_its_mark_away_does_not_commit<DB: TestEngine 
 pub(crate) async fn what_another_period_has_completed_proves_nothing_of_this_one<DB: TestEngine + LeaseSql>(
     database: TestDatabase<DB>,
 ) {
-    let database = ready(database).await;
     let (leases, yesterday) = (leases(&database.pool), Period::new("daily-settlement", "2026-09-15").unwrap());
     let mut of_yesterday = None;
     let kept = leases.once(&database.pool, &yesterday, fixed(), async |turn| {
@@ -246,7 +230,6 @@ pub(crate) async fn what_another_period_has_completed_proves_nothing_of_this_one
 }
 
 pub(crate) async fn a_period_that_is_being_run_is_said_to_be<DB: TestEngine + LeaseSql>(database: TestDatabase<DB>) {
-    let database = ready(database).await;
     let (has_turn, go_on, run) = with_turn(&database.pool);
     has_turn.await.unwrap();
     let hasty = leases(&database.pool);
@@ -265,7 +248,6 @@ pub(crate) async fn a_period_that_is_being_run_is_said_to_be<DB: TestEngine + Le
 }
 
 pub(crate) async fn other_periods_and_other_jobs_are_run<DB: TestEngine + LeaseSql>(database: TestDatabase<DB>) {
-    let database = ready(database).await;
     let leases = leases(&database.pool);
     // None is taken for another, whatever their letters.
     for (job, period) in [("a", "b"), ("A", "b"), ("a", "B"), ("a:b", "c"), ("a:b", "c.")] {
@@ -278,7 +260,6 @@ pub(crate) async fn other_periods_and_other_jobs_are_run<DB: TestEngine + LeaseS
 }
 
 pub(crate) async fn a_forgotten_period_can_be_run_again<DB: TestEngine + LeaseSql>(database: TestDatabase<DB>) {
-    let database = ready(database).await;
     let leases = leases(&database.pool);
     for period in ["1", "2", "3"] {
         let period = Period::new("j", period).unwrap();
@@ -308,7 +289,6 @@ pub(crate) async fn a_forgotten_period_can_be_run_again<DB: TestEngine + LeaseSq
 #[cfg(feature = "postgres")]
 pub(crate) async fn a_mark_never_loosens_a_stricter_idle_timeout(database: TestDatabase<sqlx::Postgres>) {
     const BOUND: &str = "SELECT current_setting('idle_in_transaction_session_timeout')";
-    let database = ready(database).await;
     for (role, found) in [("0", "1min"), ("5000", "5s"), ("90000", "1min")] {
         let set = sqlx::AssertSqlSafe(format!("SET idle_in_transaction_session_timeout = {role}"));
         let pool = sqlx::postgres::PgPoolOptions::new().max_connections(1).test_before_acquire(false);

@@ -70,6 +70,8 @@ impl<DB: TestEngine + AdvisorySql + LeaseSql> Rig for Advisory<DB> {
     type Store = Numbered<AdvisoryLeaseStore<DB>>;
     type DB = DB;
 
+    const TELLS_THE_TIME_TO: Option<Duration> = None;
+
     async fn create() -> Self {
         let namespace = format!("test-{:032x}", fastrand::u128(..));
         Self { database: Arc::new(protected().await), namespace, numbers: Numbers::default(), kept: Arc::default() }

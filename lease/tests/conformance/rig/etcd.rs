@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget};
 use leastlock_lease::{EtcdLeaseStore, OwnerNonce};
@@ -79,6 +80,8 @@ impl Etcd {
 impl Rig for Etcd {
     type Store = EtcdLeaseStore;
     type DB = Sqlite;
+
+    const TELLS_THE_TIME_TO: Option<Duration> = Some(Duration::from_secs(1));
 
     async fn create() -> Self {
         let endpoints = std::env::var(ETCD_ENDPOINTS)

@@ -1,10 +1,12 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use leastlock_lease::{OwnerNonce, RedisLeaseStore};
 use leastlock_testkit::{REDIS_URLS, TestDatabase};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, cmd};
 use sqlx::Sqlite;
+use tokio::sync::OnceCell;
 
 use super::{Rig, Seen, sql};
 use crate::world::{LONG, lock};
@@ -14,6 +16,8 @@ use crate::world::{LONG, lock};
 pub(crate) struct Redis {
     client: Client,
     namespace: Box<str>,
+    /// The test's own.
+    connection: Arc<OnceCell<MultiplexedConnection>>,
     resource: Arc<TestDatabase<Sqlite>>,
 }
 
@@ -23,13 +27,16 @@ impl Redis {
     }
 
     async fn connection(&self) -> MultiplexedConnection {
-        self.client.get_multiplexed_async_connection().await.expect("the Redis of the tests answers")
+        let connection = self.connection.get_or_try_init(|| self.client.get_multiplexed_async_connection()).await;
+        connection.expect("the Redis of the tests answers").clone()
     }
 }
 
 impl Rig for Redis {
     type Store = RedisLeaseStore;
     type DB = Sqlite;
+
+    const TELLS_THE_TIME_TO: Option<Duration> = Some(Duration::from_millis(2));
 
     async fn create() -> Self {
         let urls = std::env::var(REDIS_URLS)
@@ -38,7 +45,7 @@ impl Rig for Redis {
         let url = urls.split(',').nth(1).expect("five Redis");
         let client = Client::open(url).expect("a Redis URL");
         let namespace = format!("test-{:032x}", fastrand::u128(..)).into();
-        Self { client, namespace, resource: Arc::new(sql::protected().await) }
+        Self { client, namespace, connection: Arc::default(), resource: Arc::new(sql::protected().await) }
     }
 
     fn store(&self) -> RedisLeaseStore {

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use leastlock_lease::{OwnerNonce, RedlockStore};
 use leastlock_testkit::{REDIS_URLS, TestDatabase};
@@ -57,6 +58,8 @@ impl Redlock {
 impl Rig for Redlock {
     type Store = Numbered<RedlockStore>;
     type DB = Sqlite;
+
+    const TELLS_THE_TIME_TO: Option<Duration> = Some(Duration::from_millis(2));
 
     async fn create() -> Self {
         let namespace = format!("test-{:032x}", fastrand::u128(..)).into();

@@ -1,7 +1,9 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use leastlock_core::{Engine, Statement};
 use leastlock_lease::{LeaseSql, MIGRATIONS, OwnerNonce, SqlLeaseStore};
+use leastlock_testkit::database::Prepared;
 use leastlock_testkit::{TestDatabase, TestEngine};
 
 use super::{Rig, Seen};
@@ -18,15 +20,20 @@ impl<DB: TestEngine> Clone for Sql<DB> {
 
 /// The crate's tables, and a row whose value names its last writer.
 pub(crate) async fn protected<DB: TestEngine>() -> TestDatabase<DB> {
-    let database = TestDatabase::<DB>::create().await.with(&MIGRATIONS).await;
-    database.execute("CREATE TABLE protected (value BIGINT NOT NULL)").await;
-    database.execute("INSERT INTO protected VALUES (0)").await;
-    database
+    TestDatabase::prepared(&Prepared {
+        suite: "lease",
+        migrations: &MIGRATIONS,
+        tables: &["CREATE TABLE protected (value BIGINT NOT NULL)"],
+        rows: &["INSERT INTO protected VALUES (0)"],
+    })
+    .await
 }
 
 impl<DB: TestEngine + LeaseSql> Rig for Sql<DB> {
     type Store = SqlLeaseStore<DB>;
     type DB = DB;
+
+    const TELLS_THE_TIME_TO: Option<Duration> = Some(Duration::from_millis(2));
 
     async fn create() -> Self {
         Self(Arc::new(protected().await))

@@ -77,6 +77,8 @@ impl Rig for ZooKeeper {
     type Store = ZooKeeperLeaseStore;
     type DB = Sqlite;
 
+    const TELLS_THE_TIME_TO: Option<Duration> = None;
+
     async fn create() -> Self {
         let cluster = std::env::var(ZOOKEEPER_CONNECT)
             .unwrap_or_else(|_| panic!("{ZOOKEEPER_CONNECT} is not set: eval \"$(scripts/services env)\""));

@@ -12,12 +12,12 @@ use tokio::time::timeout;
 use super::doubles::Deaf;
 use crate::rig::Rig;
 use crate::wire::{Control, Wire};
-use crate::world::{LIMIT, LONG, fixed, leases, lock};
+use crate::world::{LIMIT, LONG, SOON, fixed, hastened, leases, lock};
 
 /// So long that whoever wakes earlier was woken.
 const FAR: Pause = Pause::new(Duration::from_hours(1), Duration::from_hours(1));
 /// How long something is given that must not come.
-const MOMENT: Duration = Duration::from_millis(500);
+const MOMENT: Duration = Duration::from_millis(150);
 
 pub(crate) async fn a_release_elsewhere_is_heard_where_the_store_tells_of_it<R: Rig>(rig: R) {
     let told = R::Store::CAPABILITIES.wake_up == WakeUp::Woken;
@@ -72,15 +72,14 @@ pub(crate) async fn a_release_in_the_process_is_heard_without_the_store<R: Rig>(
 }
 
 fn renewed() -> Hold {
-    Hold::renewed(Duration::from_secs(6))
+    Hold::renewed(SOON)
 }
 
 /// A holder and a waiter of one process, on a store whose requests are counted.
 async fn holder_and_waiter<R: Rig>(
     rig: &R,
 ) -> (EfficiencyLease, JoinHandle<Result<EfficiencyLease, Error>>, Arc<Control>, Leases<Wire<R::Store>>) {
-    let (wire, control) = Wire::new(rig.store());
-    let leases = Leases::new(wire);
+    let (leases, control) = hastened(rig.store());
     let first = leases.acquire_efficiency(&lock(), renewed()).await.unwrap();
     let waiter = tokio::spawn({
         let leases = leases.clone();
@@ -186,8 +185,8 @@ pub(crate) async fn a_store_hears_of_leases_that_nobody_will_release<R: Rig>(rig
     }
     // A definite no ends it as well.
     rig.forget().await;
-    let (wire, control) = Wire::new(rig.store());
-    let lease = Leases::new(wire).acquire(&lock(), Hold::renewed(Duration::from_secs(1))).await.unwrap();
+    let (leases, control) = hastened(rig.store());
+    let lease = leases.acquire(&lock(), Hold::renewed(SOON)).await.unwrap();
     rig.expire().await;
     lease.lost().await;
     control.reached("left to expire", 1).await;

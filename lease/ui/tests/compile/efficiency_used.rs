@@ -39,8 +39,3 @@ async fn lease(name: &LockName) -> Result<EfficiencyLease, Error> {
 async fn work(lease: EfficiencyLease) -> Result<usize, Error> {
     lease.run(async |scope| Ok(scope.name().as_str().len())).await
 }
-
-fn main() {
-    let _ = lease;
-    let _ = work;
-}

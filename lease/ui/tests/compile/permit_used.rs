@@ -6,11 +6,12 @@ fn issued(lease: &CorrectnessLease) -> Result<Permit, Error> {
     lease.permit()
 }
 
-async fn protected<DB: Dialect + LeaseSql>(fence: Fence, pool: Pool<DB>, mut tx: Transaction<'static, DB>, permit: Permit) {
+async fn protected<DB: Dialect + LeaseSql>(
+    fence: Fence,
+    pool: Pool<DB>,
+    mut tx: Transaction<'static, DB>,
+    permit: Permit,
+) {
     fence.seal(&pool, &permit).await.unwrap();
     fence.check(&mut tx, &permit).await.unwrap();
-}
-
-fn main() {
-    let _ = issued;
 }
