@@ -26,6 +26,7 @@ mod running;
 mod stopped_holder;
 #[cfg(any(feature = "postgres", feature = "mysql", all(feature = "redis", feature = "sqlite")))]
 mod tokenless;
+mod two_clocks;
 mod waking;
 mod wire;
 mod world;

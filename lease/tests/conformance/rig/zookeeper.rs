@@ -20,6 +20,11 @@ pub(crate) struct ZooKeeper {
 }
 
 impl ZooKeeper {
+    /// Where another process finds it: servers and root.
+    pub(crate) fn address(&self) -> String {
+        format!("{} {}", self.cluster, self.root)
+    }
+
     pub(crate) fn cluster(&self) -> &str {
         &self.cluster
     }
