@@ -5,6 +5,8 @@ mod admin;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod advisory;
 mod clock;
+#[cfg(all(any(feature = "etcd", feature = "zookeeper"), feature = "sqlite"))]
+mod clusters;
 mod election;
 #[cfg(all(feature = "etcd", feature = "sqlite"))]
 mod etcd_server;
@@ -30,5 +32,7 @@ mod two_clocks;
 mod waking;
 mod wire;
 mod world;
+#[cfg(all(feature = "zookeeper", feature = "sqlite"))]
+mod zookeeper_server;
 #[cfg(all(feature = "zookeeper", feature = "sqlite"))]
 mod zookeeper_session;
