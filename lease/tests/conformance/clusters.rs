@@ -21,7 +21,7 @@ use door::Door;
 use doubles::TakesSilenceForYes;
 
 /// Longer than an election takes.
-const TTL: Duration = Duration::from_secs(6);
+const TTL: Duration = Duration::from_secs(4);
 /// About as short as these have it.
 const SHORT_TTL: Duration = Duration::from_secs(2);
 /// How often each waiter takes its turn.
@@ -70,7 +70,7 @@ async fn leader_dies<C: Cluster>(cluster: &mut C, leader: usize, door: &Arc<Door
 
     let killed_at = BootClock.now();
     cluster.kill(leader);
-    let confirmed_since = killed_at + (TTL - hold.drift());
+    let confirmed_since = killed_at + TTL.saturating_sub(hold.drift());
     eventually("it is renewed at the next leader, or lost by its deadline", async || match held.status() {
         LeaseStatus::Held { deadline } => deadline > confirmed_since,
         status => matches!(status, LeaseStatus::Lost { .. }),
@@ -106,9 +106,10 @@ async fn most_are_gone<C: Cluster>(cluster: &mut C, (next, last): (usize, usize)
     let double = acquire(&Leases::new(TakesSilenceForYes(cluster.store(next))), &beside, hold).await;
 
     cluster.kill(last);
-    timeout(LIMIT, held.lost()).await.expect("its deadline passes");
+    let (name, asks) = (lock(), Acquire::waiting(SHORT_TTL / 2));
+    let (lost, nobody) = tokio::join!(timeout(LIMIT, held.lost()), others.acquire_with(&name, hold, asks));
+    lost.expect("its deadline passes");
     assert_eq!(held.status(), LeaseStatus::Lost { reason: LossReason::Expired });
-    let nobody = others.acquire_with(&lock(), hold, Acquire::waiting(SHORT_TTL)).await;
     assert!(matches!(nobody, Err(Error::Unanswered { .. })), "without a majority nobody is granted it: {nobody:?}");
     assert!(double.permit().is_ok(), "the double takes silence for a yes: {:?}", double.status());
 

@@ -187,9 +187,11 @@ mod suite {
             // The double goes by the client's clock: one that is ahead takes what is held, one that is behind holds what is free.
             let pool = &rig.database().pool;
             let two_owners = if skew_s > 0 {
-                take(pool, LONG).await && client.takes("take by own clock")
+                assert!(take(pool, LONG).await, "it is free");
+                client.takes("take by own clock")
             } else {
-                client.takes("take by own clock") && take(pool, LONG).await
+                assert!(client.takes("take by own clock"), "it is free");
+                take(pool, LONG).await
             };
             assert!(two_owners, "the double lets two in");
             rig.database().execute(FREE).await;

@@ -37,7 +37,7 @@ impl EtcdCluster {
             &self.endpoint(member),
         ]);
         command.args(["--listen-peer-urls", &peer(member), "--initial-advertise-peer-urls", &peer(member)]);
-        command.args(["--initial-cluster", &all]);
+        command.args(["--initial-cluster", &all, "--heartbeat-interval", "50", "--election-timeout", "500"]);
         // For what etcd calls unsupported and runs on nevertheless.
         if cfg!(target_arch = "aarch64") {
             command.env("ETCD_UNSUPPORTED_ARCH", "arm64");

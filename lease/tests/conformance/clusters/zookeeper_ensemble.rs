@@ -1,5 +1,6 @@
 //! Three ZooKeeper on free ports; killed and removed with the value.
 
+use std::fmt::Write;
 use std::net::{Ipv4Addr, TcpListener};
 
 use leastlock_lease::ZooKeeperLeaseStore;
@@ -28,7 +29,7 @@ impl Cluster for ZooKeeperEnsemble {
         // In ticks: ten seconds, for members that start one after the other.
         let mut ensemble = String::from("initLimit=20\nsyncLimit=10\n");
         for (member, [quorum, election]) in ports.iter().enumerate() {
-            ensemble.push_str(&format!("server.{}=127.0.0.1:{quorum}:{election}\n", member + 1));
+            writeln!(ensemble, "server.{}=127.0.0.1:{quorum}:{election}", member + 1).unwrap();
         }
         let members = (1..=3).map(|number| Server::member(number, &ensemble)).collect();
         let mut started = Self { members };
