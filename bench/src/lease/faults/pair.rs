@@ -15,7 +15,7 @@ use super::holder::{Conduct, GO, STAND};
 use super::member::Member;
 
 /// How long a holder may take for what should take it no time.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// So long beyond the TTL, a take-over has not come about.
 const OVERDUE: Duration = Duration::from_secs(10);
 /// Of the double nobody measures it: its open transaction may keep the other one from writing.
@@ -108,7 +108,7 @@ impl<DB: Doors> Pair<DB> {
         match wrote_at {
             // It was over before: no fault of ours.
             Some(wrote_at) if wrote_at < at => tally.unasked += 1,
-            Some(wrote_at) => tally.recoveries.push(wrote_at - at),
+            Some(wrote_at) => tally.recoveries.push(wrote_at.saturating_sub(at)),
             None if self.conduct == Conduct::Unchecked => tally.unasked += 1,
             None => anyhow::bail!(
                 "{:?} after {blow:?} of the holder of {token} nobody has taken over: {:?}",
