@@ -71,12 +71,16 @@ enum Command {
     /// What `worker` starts in processes of their own.
     #[command(hide = true)]
     WorkerChild(worker::ChildOptions),
+    /// What `lease` starts in processes of their own.
+    #[command(hide = true)]
+    LeaseChild(lease::ChildOptions),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Measure(scenario) => start(&scenario.with_defaults()),
         Command::WorkerChild(options) => runtime().and_then(|runtime| runtime.block_on(worker::run_child(&options))),
+        Command::LeaseChild(options) => runtime().and_then(|runtime| runtime.block_on(lease::run_child(&options))),
         Command::OutboxChild(options) => runtime().and_then(|runtime| runtime.block_on(outbox::run_child(&options))),
     };
     match done {

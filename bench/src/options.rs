@@ -208,7 +208,7 @@ pub(crate) struct WorkerOptions {
 #[command(mut_arg("database", |database| database.hide(true)))]
 #[command(mut_arg("sqlite", |sqlite| sqlite.hide(true)))]
 pub(crate) struct LeaseOptions {
-    /// What is measured; a list [default: all].
+    /// What is measured; a list [default: `own` and `one`].
     #[arg(long = "part", value_name = "LIST", value_delimiter = ',')]
     pub(crate) parts: Vec<lease::Part>,
 
@@ -219,6 +219,18 @@ pub(crate) struct LeaseOptions {
     /// Which contenders run; a list [default: all].
     #[arg(long = "contender", value_name = "LIST", value_delimiter = ',')]
     pub(crate) contenders: Vec<lease::Way>,
+
+    /// `pauses`, `cuts`: how many on each backend, and a fifth of it for the double [default: 300 pauses, 100 cuts].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) faults: Option<u32>,
+
+    /// `pauses`, `cuts`: how many pairs of holders side by side, of which each meets its part.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) pairs: u32,
+
+    /// `pauses`, `cuts`: the TTL of the leases. The servers have none below 2 s.
+    #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
+    pub(crate) ttl: Duration,
 
     #[command(flatten)]
     pub(crate) common: Options,
@@ -347,6 +359,11 @@ impl LeaseOptions {
         add_list(&mut command, "part", &names(&self.parts));
         add_list(&mut command, "backend", &names(&self.backends));
         add_list(&mut command, "contender", &names(&self.contenders));
+        if self.parts.iter().any(|part| !part.measures()) {
+            add_list(&mut command, "faults", &self.faults.map_or(String::new(), |faults| faults.to_string()));
+            // Writing into a string cannot fail.
+            let _ = write!(command, " --pairs {} --ttl {}", self.pairs, self.ttl.as_secs_f64());
+        }
         command
     }
 
@@ -553,6 +570,12 @@ mod tests {
         assert_eq!(chosen(&again.backends), [lease::Backend::Postgres, lease::Backend::Redis]);
         assert_eq!(again.running(&[lease::Way::Polling, lease::Way::Fenced]), [lease::Way::Polling]);
         assert_eq!((again.parts, again.common.clients), (vec![lease::Part::One], vec![4]));
+        let arguments = "--part pauses,cuts --faults 40 --pairs 8 --ttl 2.5 --seed 3";
+        let command = lease(&arguments.split(' ').collect::<Vec<_>>()).command();
+        let (_, arguments) = command.split_once(" -- lease ").unwrap();
+        let again = lease(&arguments.split(' ').collect::<Vec<_>>());
+        assert_eq!((again.faults, again.pairs, again.ttl.as_millis()), (Some(40), 8, 2500));
+        assert_eq!(again.parts, [lease::Part::Pauses, lease::Part::Cuts]);
     }
 
     #[test]

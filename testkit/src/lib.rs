@@ -46,6 +46,11 @@ pub const ETCD_ENDPOINTS: &str = "LEASTLOCK_ETCD_ENDPOINTS";
 /// Where the ZooKeeper for tests listens; `scripts/services env` prints it.
 pub const ZOOKEEPER_CONNECT: &str = "LEASTLOCK_ZOOKEEPER_CONNECT";
 
+/// The Java runtime and the folder of jars that a test starts a ZooKeeper of its own with; `scripts/services env` prints them.
+pub const ZOOKEEPER_JAVA: &str = "LEASTLOCK_ZOOKEEPER_JAVA";
+/// See [`ZOOKEEPER_JAVA`].
+pub const ZOOKEEPER_JARS: &str = "LEASTLOCK_ZOOKEEPER_JARS";
+
 pub use crate::cancel::{Drops, dropped_after};
 pub use crate::database::{TestDatabase, TestEngine};
 pub use crate::example::{EXAMPLES, example};

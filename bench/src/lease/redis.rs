@@ -16,7 +16,15 @@ static GIVE_UP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("..
 #[derive(Debug)]
 pub(super) struct Redis {
     client: Client,
+    url: String,
     namespace: String,
+}
+
+impl Redis {
+    /// Where the server is, and the namespace of the keys.
+    pub(super) fn address(&self) -> (String, String) {
+        (self.url.clone(), self.namespace.clone())
+    }
 }
 
 /// One connection for all clients, as the store has it.
@@ -41,7 +49,8 @@ impl Locks for Redis {
         let urls = std::env::var(REDIS_URLS)?;
         // The first may have a replica, with which nothing is durable.
         let url = urls.split(',').nth(1).with_context(|| format!("{REDIS_URLS} names one Redis, and not five"))?;
-        Ok(Self { client: Client::open(url)?, namespace: format!("bench-{:016x}", fastrand::u64(..)) })
+        let namespace = format!("bench-{:016x}", fastrand::u64(..));
+        Ok(Self { client: Client::open(url)?, url: url.to_owned(), namespace })
     }
 
     async fn about(&self) -> anyhow::Result<String> {

@@ -47,7 +47,7 @@ impl Measured {
         let Self { per_second, cycle_ms, wait_ms, share, cpu_us } = self;
         match part {
             Part::Own => vec![*per_second, cycle_ms[0], cycle_ms[1], *cpu_us],
-            Part::One => vec![*per_second, wait_ms[0], wait_ms[1], *share, *cpu_us],
+            _ => vec![*per_second, wait_ms[0], wait_ms[1], *share, *cpu_us],
         }
     }
 }
@@ -95,8 +95,8 @@ impl<L: Locks> Turn<'_, L> {
         for number in 0..self.clients {
             let leases = if self.way == Way::Apart { self.leases() } else { leases.clone() };
             let door = match self.part {
-                Part::One => Arc::clone(&one),
                 Part::Own => Arc::new(Door::new(&format!("bench:own:{number}"))?),
+                _ => Arc::clone(&one),
             };
             clients.push(self.client(leases, door));
         }

@@ -5,6 +5,8 @@ mod admin;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod advisory;
 mod clock;
+#[cfg(all(any(feature = "etcd", feature = "zookeeper"), feature = "sqlite"))]
+mod clusters;
 mod election;
 #[cfg(all(feature = "etcd", feature = "sqlite"))]
 mod etcd_server;
@@ -26,8 +28,11 @@ mod running;
 mod stopped_holder;
 #[cfg(any(feature = "postgres", feature = "mysql", all(feature = "redis", feature = "sqlite")))]
 mod tokenless;
+mod two_clocks;
 mod waking;
 mod wire;
 mod world;
+#[cfg(all(feature = "zookeeper", feature = "sqlite"))]
+mod zookeeper_server;
 #[cfg(all(feature = "zookeeper", feature = "sqlite"))]
 mod zookeeper_session;

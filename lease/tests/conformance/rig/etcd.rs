@@ -28,6 +28,11 @@ impl Etcd {
         Self { endpoints, client, namespace, resource: Arc::new(sql::protected().await) }
     }
 
+    /// Where another process finds it: endpoint and namespace.
+    pub(crate) fn address(&self) -> String {
+        format!("{} {}", self.endpoints[0], self.namespace)
+    }
+
     pub(crate) fn endpoints(&self) -> &[String] {
         &self.endpoints
     }

@@ -22,6 +22,11 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
+    /// Where another process finds it: URL and namespace.
+    pub(crate) fn address(&self) -> String {
+        format!("redis://{}/ {}", self.client.get_connection_info().addr(), self.namespace)
+    }
+
     fn key(&self, part: &str) -> String {
         format!("{}:{{{}}}:{part}", self.namespace, lock())
     }

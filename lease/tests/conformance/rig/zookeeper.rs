@@ -20,6 +20,18 @@ pub(crate) struct ZooKeeper {
 }
 
 impl ZooKeeper {
+    /// On another ensemble than that of the tests.
+    pub(crate) async fn at(cluster: &str) -> Self {
+        let client = Client::connector().with_session_timeout(LONG).connect(cluster).await.expect("ZooKeeper answers");
+        let root = format!("/test-{:032x}", fastrand::u128(..)).into();
+        Self { cluster: cluster.into(), client, root, resource: Arc::new(sql::protected().await) }
+    }
+
+    /// Where another process finds it: servers and root.
+    pub(crate) fn address(&self) -> String {
+        format!("{} {}", self.cluster, self.root)
+    }
+
     pub(crate) fn cluster(&self) -> &str {
         &self.cluster
     }
@@ -82,9 +94,7 @@ impl Rig for ZooKeeper {
     async fn create() -> Self {
         let cluster = std::env::var(ZOOKEEPER_CONNECT)
             .unwrap_or_else(|_| panic!("{ZOOKEEPER_CONNECT} is not set: eval \"$(scripts/services env)\""));
-        let client = Client::connector().with_session_timeout(LONG).connect(&cluster).await.expect("ZooKeeper answers");
-        let root = format!("/test-{:032x}", fastrand::u128(..)).into();
-        Self { cluster: cluster.into(), client, root, resource: Arc::new(sql::protected().await) }
+        Self::at(&cluster).await
     }
 
     fn store(&self) -> ZooKeeperLeaseStore {

@@ -1,0 +1,2 @@
+-- One door, before anybody writes.
+INSERT INTO fault_door (door, writes) VALUES ($1, 0)

@@ -1,0 +1,200 @@
+//! Where the pairs of holders meet: the locks' server, and the databases with the doors.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use leastlock_core::Engine;
+use leastlock_lease::MIGRATIONS;
+use leastlock_testkit::proxy::{FaultProxy, mysql, postgres};
+use leastlock_testkit::{ETCD_ENDPOINTS, REDIS_URLS, TestDatabase, ZOOKEEPER_CONNECT};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, lookup_host};
+
+use super::door::{self, Doors, is_one_file};
+use super::holder::{Conduct, Task};
+use crate::lease::Backend;
+use crate::lease::locks::Locks;
+use crate::lease::redis::Redis;
+
+/// How long a server may take to say which version it is.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What the pairs of one backend share.
+pub(super) struct Ground<DB: Doors> {
+    backend: Backend,
+    /// One for all; of SQLite one a pair, since each is a file with one write lock.
+    databases: Vec<TestDatabase<DB>>,
+    locks: Server,
+    /// The last numbers that were given.
+    doors: i64,
+    holders: i64,
+}
+
+/// Where the locks are.
+enum Server {
+    /// In the database of the door.
+    Beside,
+    Redis(Redis),
+    /// An address, and the name under which the keys are.
+    Other(String, String),
+}
+
+/// A door, and the database that it is in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) door: i64,
+    database: usize,
+}
+
+/// The way of one holder to its servers.
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) locks: FaultProxy,
+    pub(super) doors: FaultProxy,
+}
+
+impl<DB: Doors> Ground<DB> {
+    pub(super) async fn create(backend: Backend, pairs: u32) -> anyhow::Result<Self> {
+        let count = if is_one_file::<DB>() { pairs } else { 1 };
+        let mut databases = Vec::new();
+        for _ in 0..count {
+            let database = TestDatabase::<DB>::create().await.with(&MIGRATIONS).await;
+            door::prepare(&database).await;
+            databases.push(database);
+        }
+        let first = |variable: &str| -> anyhow::Result<String> {
+            let addresses = std::env::var(variable).with_context(|| format!("{variable} is not set"))?;
+            Ok(addresses.split(',').next().unwrap_or_default().to_owned())
+        };
+        let namespace = format!("bench-{:016x}", fastrand::u64(..));
+        let locks = match backend {
+            Backend::Postgres | Backend::Sqlite | Backend::Mariadb => Server::Beside,
+            Backend::Redis => Server::Redis(Redis::create().await.context(REDIS_URLS)?),
+            Backend::Etcd => Server::Other(first(ETCD_ENDPOINTS)?, namespace),
+            Backend::Zookeeper => Server::Other(first(ZOOKEEPER_CONNECT)?, namespace),
+        };
+        Ok(Self { backend, databases, locks, doors: 0, holders: 0 })
+    }
+
+    /// Name and version of the locks' server.
+    pub(super) async fn about(&self) -> anyhow::Result<String> {
+        match (&self.locks, self.backend) {
+            (Server::Redis(redis), _) => redis.about().await,
+            (Server::Other(address, _), Backend::Etcd) => {
+                let mut client = etcd_client::Client::connect([address], None).await?;
+                Ok(format!("etcd {}", client.status().await?.version()))
+            }
+            (Server::Other(address, _), _) => tokio::time::timeout(LIMIT, version_of_zookeeper(address)).await?,
+            (Server::Beside, _) => {
+                let mut connection = self.database(0).pool.acquire().await?;
+                let about = DB::fetch_query(&mut connection, sqlx::query(DB::ABOUT)).await?;
+                Ok(about.context("the server has no version")?.text(0)?)
+            }
+        }
+    }
+
+    /// A door for a pair.
+    pub(super) async fn open_door(&mut self) -> anyhow::Result<Place> {
+        self.doors += 1;
+        let database = usize::try_from(self.doors)? % self.databases.len();
+        door::open(self.database(database), self.doors).await?;
+        Ok(Place { door: self.doors, database })
+    }
+
+    pub(super) fn database_of(&self, place: Place) -> &TestDatabase<DB> {
+        self.database(place.database)
+    }
+
+    pub(super) fn databases(&self) -> &[TestDatabase<DB>] {
+        &self.databases
+    }
+
+    /// What one of a pair is told.
+    pub(super) fn task(&mut self, place: Place, conduct: Conduct, ttl: Duration) -> Task {
+        self.holders += 1;
+        let resource = self.database_of(place).url.clone();
+        let (store, namespace) = match &self.locks {
+            Server::Beside => (resource.clone(), String::new()),
+            Server::Redis(redis) => redis.address(),
+            Server::Other(address, namespace) => (address.clone(), namespace.clone()),
+        };
+        let (backend, door, holder) = (self.backend, place.door, self.holders);
+        Task { backend, conduct, ttl, door, holder, store, namespace, resource }
+    }
+
+    /// Puts a network between a holder and its servers.
+    pub(super) async fn connect(&self, task: &mut Task) -> anyhow::Result<Network> {
+        let (doors, resource) = through::<DB>(&task.resource).await;
+        let (locks, store) = match &self.locks {
+            Server::Beside => through::<DB>(&task.store).await,
+            Server::Redis(_) | Server::Other(..) => {
+                let server = authority(&task.store);
+                let address = lookup_host(server).await?.next().context("the host has an address")?;
+                let proxy = FaultProxy::start(address).await;
+                let store = task.store.replacen(server, &proxy.address().to_string(), 1);
+                (proxy, store)
+            }
+        };
+        (task.store, task.resource) = (store, resource);
+        Ok(Network { locks, doors })
+    }
+
+    /// Removes what was made. Databases end with their values, keys in etcd and nodes in ZooKeeper with their holders.
+    pub(super) async fn end(self) -> anyhow::Result<()> {
+        if let Server::Redis(redis) = self.locks {
+            redis.end().await?;
+        }
+        Ok(())
+    }
+
+    fn database(&self, number: usize) -> &TestDatabase<DB> {
+        &self.databases[number]
+    }
+}
+
+/// A database's URL by way of a proxy.
+async fn through<DB: Doors>(url: &str) -> (FaultProxy, String) {
+    if DB::ENGINE == Engine::MySql {
+        let proxy = FaultProxy::to_mysql(url).await;
+        let url = mysql::through(&proxy, url);
+        (proxy, url)
+    } else {
+        let proxy = FaultProxy::to_postgres(url).await;
+        let url = postgres::through(&proxy, url);
+        (proxy, url)
+    }
+}
+
+/// Host and port of an address with a scheme or without.
+fn authority(address: &str) -> &str {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or(rest);
+    authority.rsplit('@').next().unwrap_or(authority)
+}
+
+/// By its four letters, which the client does not know.
+async fn version_of_zookeeper(address: &str) -> anyhow::Result<String> {
+    let mut stream = TcpStream::connect(authority(address)).await?;
+    stream.write_all(b"srvr").await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let version = answer.strip_prefix("Zookeeper version: ").and_then(|rest| rest.split(['-', ',']).next());
+    Ok(format!("ZooKeeper {}", version.unwrap_or("?")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_in_an_address_is_found() {
+        for (address, server) in [
+            ("redis://127.0.0.1:6379/", "127.0.0.1:6379"),
+            ("redis://user:secret@[::1]:6379/0", "[::1]:6379"),
+            ("http://127.0.0.1:2379", "127.0.0.1:2379"),
+            ("127.0.0.1:2181/chroot", "127.0.0.1:2181"),
+        ] {
+            assert_eq!(authority(address), server);
+        }
+    }
+}
