@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leastlock_lease::{
-    CorrectnessLease, Ending, Error, Fence, Finished, Hold, LeaseStatus, Leases, LockName, LossReason, Released, Scope,
+    CorrectnessLease, Ending, Error, Fence, Finished, Hold, LeaseStatus, LockName, LossReason, Released, Scope,
     WorkError,
 };
 use tokio_util::sync::CancellationToken;
