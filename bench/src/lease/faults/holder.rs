@@ -155,6 +155,8 @@ impl<S: FencedStore, DB: Doors> Holder<S, DB> {
         listen(clock.clone(), shutdown.clone());
         let leases = Leases::new(store).clock(clock);
         let hold = Hold::renewed(task.ttl);
+        // It goes on believing while a renewal is not answered, which was on its way when its clock began to stand still.
+        let hold = if task.conduct.believes() { hold.permits_while_unconfirmed() } else { hold };
         Ok(Self { leases, name, hold, fence, pool, task, shutdown })
     }
 
