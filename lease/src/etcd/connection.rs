@@ -8,10 +8,15 @@ use etcd_client::{Client, ConnectOptions, Error};
 
 use crate::store::StoreError;
 
-/// The codes of gRPC for an invalid argument, not found, already exists, permission denied, failed precondition, out of range,
-/// and unimplemented.
-const PERMANENT: [i32; 7] = [3, NOT_FOUND, 6, 7, 9, 11, 12];
+/// The codes of gRPC for not found, already exists, permission denied, failed precondition, out of range, and unimplemented.
+const PERMANENT: [i32; 6] = [NOT_FOUND, 6, 7, 9, 11, 12];
 const NOT_FOUND: i32 = 5;
+/// The code for an invalid argument: a wrong password, no user at all, and also "revision of auth store is old". That one meets
+/// every token from before a change of any user or role where tokens are JWT, and a request beside one where they are not.
+const INVALID: i32 = 3;
+
+/// So many clients, one after the other, whose first request is invalid, would be followed by more of the kind.
+const MOST_INVALID: usize = 3;
 
 /// How long a connect may take; a request's own bound is the caller's.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -35,6 +40,8 @@ struct Current {
     has_answered: bool,
     /// How many before it, one after the other, came to no connection over TLS.
     refused: usize,
+    /// How many before it, one after the other, had nothing but the answer that what they asked was invalid.
+    invalid: usize,
 }
 
 impl Connections {
@@ -57,7 +64,7 @@ impl Connections {
         }
         let number = self.current().number;
         // Who is dropped here has waited for this member for long enough.
-        let mut doubt = Doubt::of(self, number);
+        let mut doubt = Doubt { logs_in: true, ..Doubt::of(self, number) };
         let endpoint = self.endpoints.get(number % self.endpoints.len().max(1)).map(String::as_str);
         let options = self.options.clone().with_connect_timeout(CONNECT);
         let connected = Client::connect(endpoint.as_slice(), Some(options)).await;
@@ -109,6 +116,8 @@ impl Link<'_> {
 struct Doubt<'a> {
     connections: &'a Connections,
     number: usize,
+    /// Nothing was asked yet but who the user is.
+    logs_in: bool,
     outcome: Outcome,
 }
 
@@ -119,6 +128,8 @@ enum Outcome {
     Doubtful,
     /// The two cannot agree on a connection over TLS.
     Refused,
+    /// It is no longer who it was, or asks what it must not.
+    Invalid,
     /// It was not asked.
     Open,
     Answered,
@@ -126,7 +137,7 @@ enum Outcome {
 
 impl<'a> Doubt<'a> {
     fn of(connections: &'a Connections, number: usize) -> Self {
-        Self { connections, number, outcome: Outcome::Doubtful }
+        Self { connections, number, logs_in: false, outcome: Outcome::Doubtful }
     }
 
     fn judge<T>(mut self, answer: Result<T, Error>) -> Result<T, StoreError> {
@@ -137,7 +148,7 @@ impl<'a> Doubt<'a> {
             }
             Err(error) => error,
         };
-        if is_permanent(&error) {
+        if is_permanent(&error) || (self.logs_in && is_invalid(&error)) {
             self.outcome = Outcome::Answered;
             return Err(match error {
                 // The client's error does not say what this one came of.
@@ -151,6 +162,12 @@ impl<'a> Doubt<'a> {
                 return Err(StoreError::permanent(error));
             }
         }
+        if is_invalid(&error) {
+            self.outcome = Outcome::Invalid;
+            if self.all_are_invalid() {
+                return Err(StoreError::permanent(error));
+            }
+        }
         Err(StoreError::retryable(error))
     }
 
@@ -161,6 +178,13 @@ impl<'a> Doubt<'a> {
             if current.number == self.number && !current.has_answered { current.refused + 1 } else { current.refused };
         refused >= self.connections.endpoints.len().max(1)
     }
+
+    /// Whether the client before it was told the same, and the one before that: logging in again has not helped.
+    fn all_are_invalid(&self) -> bool {
+        let current = self.connections.current();
+        let first = current.number == self.number && !current.has_answered;
+        current.invalid + usize::from(first) >= MOST_INVALID
+    }
 }
 
 impl Drop for Doubt<'_> {
@@ -169,17 +193,18 @@ impl Drop for Doubt<'_> {
         if current.number != self.number {
             return;
         }
-        let refused = match self.outcome {
+        let (refused, invalid) = match self.outcome {
             Outcome::Open => return,
             Outcome::Answered => {
                 // Where there is none yet, it was refused before it was asked anything.
-                (current.has_answered, current.refused) = (current.client.is_some(), 0);
+                (current.has_answered, current.refused, current.invalid) = (current.client.is_some(), 0, 0);
                 return;
             }
-            Outcome::Refused if !current.has_answered => current.refused + 1,
-            Outcome::Refused | Outcome::Doubtful => 0,
+            Outcome::Refused if !current.has_answered => (current.refused + 1, 0),
+            Outcome::Invalid if !current.has_answered => (0, current.invalid + 1),
+            Outcome::Refused | Outcome::Invalid | Outcome::Doubtful => (0, 0),
         };
-        *current = Current { number: self.number.wrapping_add(1), refused, ..Current::default() };
+        *current = Current { number: self.number.wrapping_add(1), refused, invalid, ..Current::default() };
     }
 }
 
@@ -193,6 +218,11 @@ fn is_permanent(error: &Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether it may be that who asks is known no longer: another client logs in anew.
+fn is_invalid(error: &Error) -> bool {
+    matches!(error, Error::GRpcStatus(status) if i32::from(status.code()) == INVALID)
 }
 
 /// Whether it is of the connection's TLS: rustls says that what it was sent is no valid data, a certificate that it does not trust or
