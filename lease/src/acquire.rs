@@ -252,7 +252,7 @@ impl<S: LeaseStore> Attempts<S> {
     fn join<K: Granted<S::Token>>(&mut self, behind_others: bool) {
         let queues = S::CAPABILITIES.order == Order::WhoeverAsks && !self.policy.fail_fast;
         if queues && self.place.is_none() {
-            let takes_batons = K::HANDED_ON.is_some() && self.acquisition.hold.is_renewed();
+            let takes_batons = K::HANDED_ON.is_some().then_some(self.acquisition.hold);
             self.place = self.means.queues.join(&self.acquisition.name, takes_batons, behind_others);
         }
     }

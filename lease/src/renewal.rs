@@ -206,7 +206,7 @@ async fn renew_until(held: Arc<Held>, stop: CancellationToken) {
 /// How long to sleep, and whether a renewal follows. Sleeps are cut short because tokio's timers stand still while the
 /// machine is suspended and the lease's clock does not.
 fn next_step(held: &Held, failed: bool) -> (Duration, bool) {
-    let ttl = held.hold().ttl();
+    let ttl = held.ttl();
     let remaining = held.remaining().unwrap_or_default();
     let longest = remaining.min(ttl / 6).min(LONGEST_SLEEP);
     let Some(due) = held.renewal_due() else { return (longest, false) };
