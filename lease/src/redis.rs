@@ -127,7 +127,7 @@ impl<D: Durability> RedisLeaseStore<D> {
     /// # Cancel safety
     /// Safe.
     pub async fn check(&self) -> Result<(), StoreError> {
-        self.connections.get().await.map(drop)
+        self.connections.check().await
     }
 
     fn key(&self, name: &LockName, part: &str) -> String {

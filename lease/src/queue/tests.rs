@@ -95,8 +95,12 @@ fn a_lease_is_handed_to_one_who_takes_it_and_is_never_lost_on_the_way() {
     assert!(queues.hand_on(&name(), baton()).is_err(), "a fenced lease needs a token of its own");
     drop(fenced);
     let (longer, shorter) = (HOLD.ttl() * 2, HOLD.ttl() / 30);
-    for other in [Hold::renewed(shorter), Hold::renewed(longer), HOLD.drift_allowance(shorter), Hold::fixed(HOLD.ttl())] {
-        assert!(queues.hand_on(&name(), held_as(other)).is_err(), "its renewals would not go by what stands: {other:?}");
+    for other in [Hold::renewed(shorter), Hold::renewed(longer), HOLD.drift_allowance(shorter), Hold::fixed(HOLD.ttl())]
+    {
+        assert!(
+            queues.hand_on(&name(), held_as(other)).is_err(),
+            "its renewals would not go by what stands: {other:?}"
+        );
     }
     let handed = baton();
     let nonce = handed.nonce;

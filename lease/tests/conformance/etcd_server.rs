@@ -87,8 +87,27 @@ mod etcd {
         );
         // Where logging in again does not help, nobody waits for it.
         let nobody = Leases::new(EtcdLeaseStore::new([server.endpoint()], etcd_client::ConnectOptions::new()));
-        let refused = nobody.acquire_with(&lock(), fixed(), Acquire::waiting(20 * LIMIT)).await;
+        let waits = Acquire::waiting(20 * LIMIT);
+        let refused = timeout(LIMIT, nobody.acquire_with(&lock(), fixed(), waits)).await.expect("it is not waited for");
         assert!(matches!(refused, Err(Error::Store { .. })), "{refused:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_login_and_a_renewal_may_take_longer_than_one_attempt() {
+        let server = Server::with_users().await;
+        let address = server.endpoint();
+        let proxy = FaultProxy::start(address.trim_start_matches("http://").parse().unwrap()).await;
+        let leases = Leases::new(EtcdLeaseStore::new([through(&proxy)], Server::user()));
+        let lease = leases.acquire(&lock(), Hold::renewed(3 * TTL)).await.unwrap();
+        let LeaseStatus::Held { deadline } = lease.status() else { panic!("{:?}", lease.status()) };
+        proxy.cut().await;
+        proxy.heal();
+        // A renewal is two round trips, and may take a sixth of the TTL.
+        proxy.delay(TTL / 10);
+        let renewed = async || matches!(lease.status(), LeaseStatus::Held { deadline: now } if now > deadline);
+        eventually("it is renewed or lost", async || renewed().await || lease.remaining().is_err()).await;
+        assert!(renewed().await, "{:?}", lease.status());
+        assert_eq!(lease.release().await, Released::Released);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

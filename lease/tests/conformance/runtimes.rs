@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leastlock_lease::{Hold, Leases, LockName, LossReason, LeaseStatus};
+use leastlock_lease::{Hold, LeaseStatus, Leases, LockName, LossReason};
 use sqlx::Sqlite;
 use tokio::runtime::Builder;
 use tokio::task::spawn_blocking;
@@ -23,7 +23,8 @@ async fn renewals_do_not_depend_on_a_runtime_that_nobody_drives() {
     let first = leases.clone();
     // The runtime is kept, and driven no more once it has brought its lease.
     let (idle, kept) = spawn_blocking(move || {
-        let (idle, other) = (Builder::new_current_thread().enable_all().build().unwrap(), LockName::new("a:b").unwrap());
+        let (idle, other) =
+            (Builder::new_current_thread().enable_all().build().unwrap(), LockName::new("a:b").unwrap());
         let kept = idle.block_on(first.acquire(&other, SHORT)).unwrap();
         (idle, kept)
     })

@@ -1,6 +1,6 @@
 //! A Redis of the test's own, which it may kill.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
 use std::time::Duration;
 
@@ -60,6 +60,10 @@ impl Server {
     /// As a crash of the process does: what was not written is lost.
     pub(crate) fn kill(&mut self) {
         self.process.take().expect("it runs").kill();
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
     pub(crate) fn client(&self) -> Client {
