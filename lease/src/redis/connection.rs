@@ -147,10 +147,18 @@ fn is_of_tls(error: &RedisError) -> bool {
     io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData)
 }
 
+/// The server is one of a cluster, and the keys of the lock are another's.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this server is one of a cluster and has not the slot of the lock; a store asks one server, and follows to no other"
+)]
+struct OtherSlot(#[source] RedisError);
+
 /// What the server has answered, it would answer again, but for a few states that pass.
 fn store_error(error: RedisError) -> StoreError {
-    const PASSING: [&str; 7] = ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED"];
+    const PASSING: [&str; 6] = ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY"];
     match error.code() {
+        Some("MOVED" | "ASK") => StoreError::permanent(OtherSlot(error)),
         Some(code) if !PASSING.contains(&code) => StoreError::permanent(error),
         _ => StoreError::retryable(error),
     }
