@@ -15,6 +15,7 @@ crate::rig::mount!(suite:
     l10_cancelled_waiter_keeps_nobody_from_the_lock,
     l27_pause_beyond_the_ttl_is_lost_before_any_permit,
     held_lock_tells_who_holds_it,
+    a_failed_acquire_does_not_wait_for_long_until_it_is_taken_back,
     waiter_gets_the_lock_when_it_is_released,
     spent_nonce_is_not_granted_again,
     token_rises_with_each_owner_and_above_the_floor,

@@ -28,9 +28,10 @@ pub(crate) struct Control {
     pub(crate) lost_replies_hang: AtomicBool,
     /// Renewals fail before they reach the store.
     pub(crate) renewals_fail: AtomicBool,
-    /// Renewals and acquisitions wait here, on their way to the store.
+    /// Requests wait here, on their way to the store.
     pub(crate) acquire_gate: Semaphore,
     pub(crate) renewal_gate: Semaphore,
+    pub(crate) release_gate: Semaphore,
     log: Mutex<Vec<&'static str>>,
     /// The tokens that the store has issued, whether anybody heard of them or not.
     issued: Mutex<Vec<i64>>,
@@ -86,6 +87,7 @@ impl<S> Wire<S> {
             renewals_fail: AtomicBool::new(false),
             acquire_gate: Semaphore::new(OPEN),
             renewal_gate: Semaphore::new(OPEN),
+            release_gate: Semaphore::new(OPEN),
             log: Mutex::default(),
             issued: Mutex::default(),
         });
@@ -145,6 +147,7 @@ impl<S: FencedStore> LeaseStore for Wire<S> {
     }
 
     async fn release(&self, claim: Claim<'_>) -> Result<Release, StoreError> {
+        let _pass = self.control.release_gate.acquire().await.unwrap();
         let release = self.store.release(claim).await;
         self.control.note("released");
         release
