@@ -22,6 +22,9 @@ use crate::token::FencingToken;
 /// What an attempt gets although the wait is nearly over: one that has no time to be answered would leave things unknown.
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
 
+/// As good as for ever, and still a moment of the clock.
+const LONGEST_WAIT: Duration = Duration::from_hours(24 * 365 * 30);
+
 /// How long a failed acquisition waits until the store has taken back what it may have granted.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
 
@@ -119,7 +122,7 @@ pub(crate) async fn acquire<S: LeaseStore, K: Granted<S::Token>>(
 ) -> Result<(Arc<Held>, K), Error> {
     let name = acquisition.name.clone();
     let (answer, answered) = oneshot::channel();
-    let give_up = Instant::now() + policy.max_wait;
+    let give_up = Instant::now() + policy.max_wait.min(LONGEST_WAIT);
     let (measured, waiting) = (measure::Acquiring::begin(), None);
     let (place, waiter, sent, last) = (None, None, 0, Last::Nothing);
     let attempts = Attempts { means, acquisition, policy, give_up, place, waiter, sent, last, measured, waiting };

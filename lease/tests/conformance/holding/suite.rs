@@ -268,6 +268,18 @@ pub(crate) async fn a_failed_acquire_does_not_wait_for_long_until_it_is_taken_ba
     assert_eq!(first.release().await, Released::Released);
 }
 
+/// A duration that is added to a moment is to be as good as for ever.
+pub(crate) async fn a_wait_without_a_bound_is_a_wait<R: Rig>(rig: R) {
+    let for_ever = || Acquire::waiting(Duration::MAX);
+    let hold = fixed().max_hold(Duration::MAX);
+    let leases = leases(&rig);
+    let first = leases.acquire_with(&lock(), hold, for_ever()).await.unwrap();
+    let first = first.cancel_deadline(Duration::MAX);
+    let waits = tokio::spawn(async move { leases.acquire_with(&lock(), fixed(), for_ever()).await });
+    first.run(async |_| Ok(())).await.unwrap();
+    assert_eq!(waits.await.unwrap().unwrap().release().await, Released::Released);
+}
+
 pub(crate) async fn waiter_gets_the_lock_when_it_is_released<R: Rig>(rig: R) {
     let leases = leases(&rig);
     let first = leases.acquire(&lock(), fixed()).await.unwrap();
