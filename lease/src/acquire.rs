@@ -22,6 +22,12 @@ use crate::token::FencingToken;
 /// What an attempt gets although the wait is nearly over: one that has no time to be answered would leave things unknown.
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
 
+/// As good as for ever, and still a moment of the clock.
+const LONGEST_WAIT: Duration = Duration::from_hours(24 * 365 * 30);
+
+/// How long a failed acquisition waits until the store has taken back what it may have granted.
+const WITHDRAWAL: Duration = Duration::from_secs(1);
+
 /// How long a waiter that is told of a release relies on that: from half of it to all of it.
 const LONGEST_RELIANCE: Duration = Duration::from_secs(2);
 
@@ -30,6 +36,8 @@ const LONGEST_RELIANCE: Duration = Duration::from_secs(2);
 /// | limit | default |
 /// |---|---|
 /// | wait for another holder, and for an answer of the store | 10 s |
+/// | and beyond it, for the answer to the last attempt | 1 s |
+/// | and then, until the store has taken back what it may have granted; that goes on in the background | 1 s |
 /// | pause between attempts, where the store must be polled | full jitter, from 5 ms to 500 ms, and no longer than the holder's lease |
 /// | pause between attempts, where the store or the process tells of a release | 1 to 2 s, and no longer than the holder's lease |
 /// | job id | 200 bytes |
@@ -114,7 +122,7 @@ pub(crate) async fn acquire<S: LeaseStore, K: Granted<S::Token>>(
 ) -> Result<(Arc<Held>, K), Error> {
     let name = acquisition.name.clone();
     let (answer, answered) = oneshot::channel();
-    let give_up = Instant::now() + policy.max_wait;
+    let give_up = Instant::now() + policy.max_wait.min(LONGEST_WAIT);
     let (measured, waiting) = (measure::Acquiring::begin(), None);
     let (place, waiter, sent, last) = (None, None, 0, Last::Nothing);
     let attempts = Attempts { means, acquisition, policy, give_up, place, waiter, sent, last, measured, waiting };
@@ -206,13 +214,14 @@ impl<S: LeaseStore> Attempts<S> {
             }
             // Nobody will go on with it.
             Ok(None) if answer.is_closed() => {
-                self.withdraw().await;
-                First::Failed(self.error())
+                let error = self.error();
+                self.withdraw_shortly().await;
+                First::Failed(error)
             }
             Ok(None) => First::Waits(Box::new(self), answer),
             Err(error) => {
-                self.withdraw().await;
                 self.measured.failed(&error);
+                self.withdraw_shortly().await;
                 First::Failed(error)
             }
         }
@@ -252,7 +261,7 @@ impl<S: LeaseStore> Attempts<S> {
     fn join<K: Granted<S::Token>>(&mut self, behind_others: bool) {
         let queues = S::CAPABILITIES.order == Order::WhoeverAsks && !self.policy.fail_fast;
         if queues && self.place.is_none() {
-            let takes_batons = K::HANDED_ON.is_some() && self.acquisition.hold.is_renewed();
+            let takes_batons = K::HANDED_ON.is_some().then_some(self.acquisition.hold);
             self.place = self.means.queues.join(&self.acquisition.name, takes_batons, behind_others);
         }
     }
@@ -349,15 +358,15 @@ impl<S: LeaseStore> Attempts<S> {
 
     /// Gives the caller what the store has granted, and the next waiter of this process its turn.
     async fn hand_over<K: Kind>(mut self, held: Arc<Held>, kind: K, answer: Answer<K>) {
-        // A lease handed on at the last moment had run out at the store, since that has granted this one.
         let late = self.place.take().and_then(Place::leave_granted);
-        if let Some(baton) = late {
-            self.give_back(baton).await;
-        }
         self.measured.granted();
         self.waiting = None;
         // Nobody there, it is given back.
         drop(answer.send(Ok(Handed::new(held, kind))));
+        // A lease handed on at the last moment had run out at the store, since that has granted this one.
+        if let Some(baton) = late {
+            self.give_back(baton).await;
+        }
     }
 
     /// Takes over the lease of another holder of this process.
@@ -382,13 +391,20 @@ impl<S: LeaseStore> Attempts<S> {
         }
     }
 
-    /// Gives back first what an unanswered attempt may have got, so that the caller's next step finds nothing left behind.
     async fn fail<K: Kind>(mut self, answer: Answer<K>, error: Error) {
-        self.withdraw().await;
         self.measured.failed(&error);
         self.waiting = None;
+        self.withdraw_shortly().await;
         // Nobody waits any more: there is nobody to tell.
         let _gone = answer.send(Err(error));
+    }
+
+    /// Gives back first what an unanswered attempt may have got, so that the caller's next step finds nothing left behind. A store that
+    /// takes its time for that is not waited for: the caller has waited for long enough.
+    async fn withdraw_shortly(mut self) {
+        let withdrawal = async move { self.withdraw().await };
+        let withdrawal = tokio::spawn(tracing::Instrument::in_current_span(withdrawal));
+        let _goes_on = timeout(WITHDRAWAL, withdrawal).await;
     }
 
     /// Gives up the place in this process's queue and in the store's, and what an unanswered attempt may have been granted.

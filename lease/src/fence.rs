@@ -22,7 +22,7 @@ use sqlx::Pool;
 
 use crate::error::Error;
 use crate::permit::Permit;
-use crate::sql::{LeaseSql, Mark};
+use crate::sql::{LONGEST_SETTING, LeaseSql, Mark};
 use crate::token::FencingToken;
 
 pub use blocker::Blocker;
@@ -150,7 +150,7 @@ impl Fence {
     }
 
     fn idle_limit(&self, ttl: Duration) -> Duration {
-        self.idle_timeout.unwrap_or(ttl).max(Duration::from_millis(1))
+        self.idle_timeout.unwrap_or(ttl).clamp(Duration::from_millis(1), LONGEST_SETTING)
     }
 }
 

@@ -83,7 +83,7 @@ impl Held {
     /// What another holder of this process has handed on: to the store it is the same acquisition.
     pub(crate) fn handed_on<S>(mut acquisition: Acquisition, means: &Means<S>, baton: Baton) -> Self {
         acquisition.nonce = baton.nonce;
-        let state = LeaseState::handed_on(acquisition.hold, means.clock.now(), baton.deadline, baton.renewal_due);
+        let state = LeaseState::handed_on(acquisition.hold, means.clock.now(), baton.left);
         let (queues, renewals) = (Arc::clone(&means.queues), Arc::clone(&means.renewals));
         let clock = Arc::clone(&means.clock);
         let (state, over) = (Mutex::new(state), CancellationToken::new());
@@ -159,11 +159,17 @@ impl Held {
         self.lock().renewal_due()
     }
 
+    /// What the store has granted last, by which the renewals go.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.lock().ttl()
+    }
+
     /// Sends one renewal and takes in what it brought. Bounded by a sixth of the TTL.
     pub(crate) async fn renew(&self) -> LeaseStatus {
         let (sent, measured) = (self.now(), measure::Renewing::begin());
         let attempt = self.requests.renew(self.acquisition.claim());
-        let answer = match tokio::time::timeout(self.hold().attempt_timeout(), attempt).await {
+        let limit = self.hold().attempt_timeout().min(self.ttl() / 6);
+        let answer = match tokio::time::timeout(limit, attempt).await {
             Ok(Ok(Renewal::Renewed { ttl })) => RenewalAnswer::Confirmed { ttl },
             Ok(Ok(Renewal::NotOwner)) => RenewalAnswer::NotOwner,
             Ok(Err(error)) => {
@@ -190,15 +196,15 @@ impl Held {
     pub(crate) fn hand_on(&self) -> bool {
         let left = {
             let state = self.lock();
-            self.hand_ons.checked_sub(1).zip(state.confirmed_until()).zip(state.renewal_due())
+            self.hand_ons.checked_sub(1).zip(state.left())
         };
         self.end(LossReason::Released);
-        let Some(((hand_ons, deadline), renewal_due)) = left else { return false };
-        if deadline.since(self.now()) < self.hold().ttl() / 3 {
+        let Some((hand_ons, left)) = left else { return false };
+        if left.deadline.since(self.now()) < left.ttl / 3 {
             return false;
         }
         let (nonce, token, requests) = (self.acquisition.nonce, self.token, Arc::clone(&self.requests));
-        let baton = Baton { nonce, token, requests, deadline, renewal_due, hand_ons };
+        let baton = Baton { nonce, token, requests, hold: *self.hold(), left, hand_ons };
         self.queues.hand_on(self.name(), baton).is_ok()
     }
 

@@ -103,6 +103,12 @@ impl Hold {
         self.limit.unwrap_or(Self::DEFAULT_MAX_HOLD.max(self.ttl))
     }
 
+    /// Whether a lease of the `other` may go on as one of this: only if both ask the store for the same and allow for the same. A
+    /// renewal for less than stands, whose answer is lost, would have left the store with less than the holder knows of.
+    pub(crate) fn takes_over(&self, other: &Self) -> bool {
+        self.renewed && other.renewed && self.ttl == other.ttl && self.drift() == other.drift()
+    }
+
     /// How long after its sending a confirmed attempt lets the client believe that it holds; the store may have granted
     /// less than was asked for.
     pub(crate) fn validity(&self, granted: Duration) -> Duration {

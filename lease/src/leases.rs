@@ -74,8 +74,8 @@ impl<S: LeaseStore> Leases<S> {
 
     /// Acquires a lease without a token, as `policy` says.
     ///
-    /// Released, a renewed lease goes to the next waiter of this process that wants one, without a trip to the store, up to 32
-    /// times in a row; the store goes on showing the first holder's job and age.
+    /// Released, a renewed lease goes to the next waiter of this process that wants one with the same TTL and drift allowance, without
+    /// a trip to the store, up to 32 times in a row; the store goes on showing the first holder's job and age.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).

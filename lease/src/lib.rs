@@ -95,6 +95,8 @@ mod advisory;
 mod budget;
 mod capabilities;
 mod clock;
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
+mod connecting;
 mod election;
 mod error;
 #[cfg(feature = "etcd")]

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::clock::BootTime;
 use crate::held::Requests;
+use crate::hold::Hold;
 use crate::lock_name::LockName;
+use crate::state::Left;
 use crate::token::{FencingToken, OwnerNonce};
 
 /// How often a lease goes from one to another within the process before the store hears of a release, so that other
@@ -22,8 +23,9 @@ pub(crate) struct Baton {
     pub(crate) nonce: OwnerNonce,
     pub(crate) token: Option<FencingToken>,
     pub(crate) requests: Arc<dyn Requests>,
-    pub(crate) deadline: BootTime,
-    pub(crate) renewal_due: BootTime,
+    /// How it was held until now.
+    pub(crate) hold: Hold,
+    pub(crate) left: Left,
     /// How often it may be handed on after this.
     pub(crate) hand_ons: u32,
 }
@@ -36,7 +38,8 @@ pub(crate) struct Queues {
 
 #[derive(Debug, Default)]
 struct Entry {
-    takes_batons: bool,
+    /// How it will hold what is handed to it, if it takes that.
+    takes_batons: Option<Hold>,
     woken: Notify,
     mail: Mutex<Mail>,
 }
@@ -68,7 +71,12 @@ impl Entry {
 
 impl Queues {
     /// A place at the end of the queue; `None` if it would be the first and `behind_others` is asked for.
-    pub(crate) fn join(self: &Arc<Self>, name: &LockName, takes_batons: bool, behind_others: bool) -> Option<Place> {
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        name: &LockName,
+        takes_batons: Option<Hold>,
+        behind_others: bool,
+    ) -> Option<Place> {
         let mut names = self.lock();
         if behind_others && !names.contains_key(name) {
             return None;
@@ -92,7 +100,10 @@ impl Queues {
         let names = self.lock();
         match names.get(name).and_then(VecDeque::front) {
             // Under the lock, so that a waiter which leaves has left before, or finds it.
-            Some(first) if first.takes_batons && first.mail().baton.is_none() => {
+            Some(first)
+                if first.takes_batons.is_some_and(|hold| hold.takes_over(&baton.hold))
+                    && first.mail().baton.is_none() =>
+            {
                 first.tell(|mail| mail.baton = Some(baton));
                 Ok(())
             }

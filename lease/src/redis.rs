@@ -31,8 +31,11 @@ pub use waiter::RedisWaiter;
 /// | `leastlock:{name}:owner` | the owner's nonce; ends with the lease |
 /// | `leastlock:{name}:fence` | the last token, its owner, since when, and for which job; never ends |
 ///
-/// The names share a hash tag, so that a cluster keeps both in one slot. Each request is one script. A release is published on
-/// the channel `leastlock:freed`, which the waiters of a store listen to on one connection of their own.
+/// Each request is one script. A release is published on the channel `leastlock:freed`, which the waiters of a store listen to on one
+/// connection of their own.
+///
+/// **A store asks one server, and is no client of a cluster.** The two keys share a hash tag, and so a slot. A server of a cluster serves
+/// the locks whose slot it has; of any other the error is permanent, and says so. Put the locks on a server of their own.
 ///
 /// Its tokens are monotonic. Whether they are durable is a matter of how the server is set up, and of what the type says:
 ///
@@ -127,7 +130,7 @@ impl<D: Durability> RedisLeaseStore<D> {
     /// # Cancel safety
     /// Safe.
     pub async fn check(&self) -> Result<(), StoreError> {
-        self.connections.get().await.map(drop)
+        self.connections.check().await
     }
 
     fn key(&self, name: &LockName, part: &str) -> String {

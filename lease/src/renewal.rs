@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -21,7 +21,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(10);
 
 /// The renewals of one [`Leases`](crate::Leases) that are not due yet. Most leases end before theirs is, so a renewal is noted here
-/// first, and becomes a task when there is something to do.
+/// first, and becomes a task when there is something to do. Those of another runtime than that of the task which looks are tasks
+/// at once.
 #[derive(Debug, Default)]
 pub(crate) struct Renewals {
     noted: Mutex<Noted>,
@@ -32,7 +33,8 @@ pub(crate) struct Renewals {
 struct Noted {
     leases: BTreeMap<Due, Entry>,
     count: u64,
-    runs: bool,
+    /// Where the task runs, if it does.
+    runs: Option<runtime::Id>,
     /// When the task looks next, if it runs.
     looks_at: Option<Instant>,
 }
@@ -71,28 +73,35 @@ impl Begun {
 impl Renewals {
     fn note(self: &Arc<Self>, at: Instant, held: Arc<Held>) -> RenewalTask {
         let (runtime, begun) = (Handle::current(), Arc::<Begun>::default());
+        let entry = Entry { held, begun: Arc::clone(&begun), runtime: runtime.clone(), span: Span::current() };
         let mut noted = self.lock();
         noted.count += 1;
         let due = (at, noted.count);
-        let entry = Entry { held, begun: Arc::clone(&begun), runtime: runtime.clone(), span: Span::current() };
+        let renewal = RenewalTask { renewals: Arc::clone(self), due, begun };
+        if noted.runs.is_some_and(|runs| runs != runtime.id()) {
+            // Nobody may drive that runtime any more, though it is there.
+            drop(noted);
+            entry.begin();
+            return renewal;
+        }
         noted.leases.insert(due, entry);
         let looks_later = noted.looks_at.is_none_or(|looks_at| at < looks_at);
         if looks_later {
             noted.looks_at = Some(at);
         }
-        let starts = !std::mem::replace(&mut noted.runs, true);
+        let starts = noted.runs.replace(runtime.id()).is_none();
         drop(noted);
         if starts {
             runtime.spawn(Arc::clone(self).keep());
         } else if looks_later {
             self.earlier.notify_one();
         }
-        RenewalTask { renewals: Arc::clone(self), due, begun }
+        renewal
     }
 
     /// Begins what is due, until there has been nothing for a while.
     async fn keep(self: Arc<Self>) {
-        let ended = Ended(&self);
+        let mut ended = Ended(Some(&self));
         let mut idle = false;
         while let Some(next) = self.begin_due(&mut idle) {
             tokio::select! {
@@ -100,7 +109,8 @@ impl Renewals {
                 () = self.earlier.notified() => {}
             }
         }
-        drop(ended);
+        // Another one may have been started since.
+        ended.0 = None;
     }
 
     /// Begins what is due; answers when to look again, or nothing at the end.
@@ -117,7 +127,9 @@ impl Renewals {
             None => Some(now + LINGER),
         };
         noted.looks_at = next;
-        noted.runs = next.is_some();
+        if next.is_none() {
+            noted.runs = None;
+        }
         next
     }
 
@@ -127,14 +139,15 @@ impl Renewals {
     }
 }
 
-/// Begins all at once if the task is dropped with its runtime: the leases may belong to another one.
-struct Ended<'a>(&'a Renewals);
+/// Begins all at once if the task is dropped with its runtime, so that none of them waits for a task that is gone.
+struct Ended<'a>(Option<&'a Renewals>);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        let mut noted = self.0.lock();
-        if noted.runs {
-            (noted.runs, noted.looks_at) = (false, None);
+        let Some(renewals) = self.0 else { return };
+        let mut noted = renewals.lock();
+        if noted.runs.take().is_some() {
+            noted.looks_at = None;
             for (_, entry) in std::mem::take(&mut noted.leases) {
                 entry.begin();
             }
@@ -206,7 +219,7 @@ async fn renew_until(held: Arc<Held>, stop: CancellationToken) {
 /// How long to sleep, and whether a renewal follows. Sleeps are cut short because tokio's timers stand still while the
 /// machine is suspended and the lease's clock does not.
 fn next_step(held: &Held, failed: bool) -> (Duration, bool) {
-    let ttl = held.hold().ttl();
+    let ttl = held.ttl();
     let remaining = held.remaining().unwrap_or_default();
     let longest = remaining.min(ttl / 6).min(LONGEST_SLEEP);
     let Some(due) = held.renewal_due() else { return (longest, false) };

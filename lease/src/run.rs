@@ -84,8 +84,8 @@ impl<K: Kind> Lease<K> {
     /// not known.
     ///
     /// # Cancel safety
-    /// Dropped (a client that hangs up), it stops renewal first and refuses all permits, then drops the work and its tasks.
-    /// The lease is left to expire. While it releases already, the release goes on.
+    /// Dropped (a client that hangs up), or by a panic of the work, it stops renewal first and refuses all permits, then drops the
+    /// work and its tasks. The lease is left to expire. While it releases already, the release goes on.
     pub async fn run<T, F, Fut>(self, work: F) -> Result<T, Error>
     where
         F: FnOnce(Scope<K>) -> Fut,
@@ -106,9 +106,11 @@ impl<K: Kind> Lease<K> {
         let (held, kind, renewal, cancel, cancel_deadline) = self.into_parts();
         let scope = Scope::new(&held, kind);
         let tasks = scope.tasks();
+        // From here on the lease ends whatever happens: what follows is the caller's, and may panic.
+        let run = Run { held, tasks, renewal, cancel, cancel_deadline, armed: true };
         let mut work = Box::pin(work(scope));
         // Declared after the work, so dropped before it.
-        let run = Run { held, tasks, renewal, cancel, cancel_deadline, armed: true };
+        let run = run;
 
         let mut result = None;
         let interruption = tokio::select! {

@@ -24,6 +24,9 @@ use crate::wake::Bells;
 pub(crate) use self::row::Part;
 use self::row::RowSql;
 
+/// The longest time that PostgreSQL takes for a setting, 24 days: 31 bits of milliseconds. A bound that is longer is as good as this.
+pub(crate) const LONGEST_SETTING: Duration = Duration::from_millis(2_147_483_647);
+
 /// An SQL engine that can keep leases and fences. Sealed: implemented for `sqlx::Postgres`, `sqlx::Sqlite` and
 /// `sqlx::MySql`, each behind the feature of its name.
 ///

@@ -71,12 +71,23 @@ pub(crate) enum RenewalAnswer {
     Unanswered,
 }
 
+/// What is left of a lease, on its way from one holder to the next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Left {
+    pub(crate) deadline: BootTime,
+    pub(crate) renewal_due: BootTime,
+    /// What the store has granted last.
+    pub(crate) ttl: Duration,
+}
+
 /// The holder's side of one lease.
 #[derive(Debug, Clone)]
 pub(crate) struct LeaseState {
     hold: Hold,
     /// When the longest hold ends.
     end: BootTime,
+    /// What the store has granted last.
+    ttl: Duration,
     renewal_due: BootTime,
     status: LeaseStatus,
 }
@@ -86,14 +97,15 @@ impl LeaseState {
     pub(crate) fn granted(hold: Hold, sent: BootTime, ttl: Duration) -> Self {
         let end = sent + hold.longest_hold();
         let deadline = end.min(sent + hold.validity(ttl));
-        let renewal_due = sent + hold.renewal_after(ttl);
-        Self { hold, end, renewal_due, status: LeaseStatus::Held { deadline } }
+        let (ttl, renewal_due) = (ttl.min(hold.ttl()), sent + hold.renewal_after(ttl));
+        Self { hold, end, ttl, renewal_due, status: LeaseStatus::Held { deadline } }
     }
 
-    /// The state of a lease that another holder has handed on: its deadline stays, and the longest hold begins now.
-    pub(crate) fn handed_on(hold: Hold, now: BootTime, deadline: BootTime, renewal_due: BootTime) -> Self {
-        let end = now + hold.longest_hold();
-        Self { hold, end, renewal_due, status: LeaseStatus::Held { deadline: end.min(deadline) } }
+    /// The state of a lease that another holder has handed on, for a hold that [takes it](Hold::takes_over): its deadline stays,
+    /// and the longest hold begins now.
+    pub(crate) fn handed_on(hold: Hold, now: BootTime, left: Left) -> Self {
+        let (end, Left { deadline, renewal_due, ttl }) = (now + hold.longest_hold(), left);
+        Self { hold, end, ttl, renewal_due, status: LeaseStatus::Held { deadline: end.min(deadline) } }
     }
 
     /// The state at `now`: every look at a lease goes through here, so that a deadline which passed during a pause is
@@ -108,16 +120,17 @@ impl LeaseState {
         self.status
     }
 
-    /// Takes in what a renewal that was sent at `sent` brought. A yes that comes after the deadline is too late: the
-    /// holder may have acted on the loss.
+    /// Takes in what a renewal that was sent at `sent` brought. A yes says what stands at the store now, be it less than before.
+    /// One that comes after the deadline is too late: the holder may have acted on the loss.
     pub(crate) fn renewal(&mut self, now: BootTime, sent: BootTime, answer: RenewalAnswer) -> LeaseStatus {
-        let (LeaseStatus::Held { deadline } | LeaseStatus::Unconfirmed { deadline, .. }) = self.observe(now) else {
+        if matches!(self.observe(now), LeaseStatus::Lost { .. }) {
             return self.status;
-        };
+        }
         match answer {
             RenewalAnswer::Confirmed { ttl } => {
+                self.ttl = ttl.min(self.hold.ttl());
                 self.renewal_due = sent + self.hold.renewal_after(ttl);
-                let deadline = deadline.max(self.end.min(sent + self.hold.validity(ttl)));
+                let deadline = self.end.min(sent + self.hold.validity(ttl));
                 self.status = LeaseStatus::Held { deadline };
             }
             RenewalAnswer::NotOwner => self.status = LeaseStatus::Lost { reason: LossReason::NotOwner },
@@ -150,9 +163,15 @@ impl LeaseState {
         }
     }
 
-    /// The deadline, if the last attempt was confirmed.
-    pub(crate) fn confirmed_until(&self) -> Option<BootTime> {
-        if let LeaseStatus::Held { deadline } = self.status { Some(deadline) } else { None }
+    /// What the store has granted last, and no more than was asked for.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// What is left to hand on: of a renewed lease, if the last attempt was confirmed.
+    pub(crate) fn left(&self) -> Option<Left> {
+        let LeaseStatus::Held { deadline } = self.status else { return None };
+        Some(Left { deadline, renewal_due: self.renewal_due()?, ttl: self.ttl })
     }
 
     pub(crate) fn deadline(&self) -> Option<BootTime> {

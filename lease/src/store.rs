@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::capabilities::Capabilities;
@@ -247,12 +248,10 @@ impl Pause {
 }
 
 /// A request to a lock store that was refused, or not answered.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", self.meaning())]
+#[derive(Debug, Clone)]
 pub struct StoreError {
     retryable: bool,
-    #[source]
-    source: Box<dyn StdError + Send + Sync>,
+    source: Arc<dyn StdError + Send + Sync>,
 }
 
 impl StoreError {
@@ -266,18 +265,36 @@ impl StoreError {
 
     /// An error after which the same request may well be answered.
     pub fn retryable(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { retryable: true, source: source.into() }
+        Self { retryable: true, source: source.into().into() }
     }
 
     /// An error that the same request would meet again, such as a missing table.
     pub fn permanent(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { retryable: false, source: source.into() }
+        Self { retryable: false, source: source.into().into() }
+    }
+
+    /// What several have waited for.
+    #[allow(dead_code, reason = "what no store with connects of its own is built in for has no use")]
+    pub(crate) const fn shared(retryable: bool, source: Arc<dyn StdError + Send + Sync>) -> Self {
+        Self { retryable, source }
     }
 
     /// Whether another attempt can help.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         self.retryable
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.meaning())
+    }
+}
+
+impl StdError for StoreError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.source)
     }
 }
 

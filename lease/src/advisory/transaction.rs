@@ -9,6 +9,7 @@ use sqlx_core::transaction::TransactionManager;
 use super::{DEFAULT_NAMESPACE, key};
 use crate::error::Error;
 use crate::lock_name::LockName;
+use crate::sql::LONGEST_SETTING;
 use crate::store::milliseconds;
 
 /// Takes the advisory lock of this name for the caller's transaction, waiting up to `wait` for another one that has it; answers
@@ -70,7 +71,7 @@ async fn locked(tx: &mut Transaction<'_, Postgres>, key: i64, wait: Duration) ->
     // A time-out ends the transaction that it happens in.
     let mut savepoint = tx.begin().await?;
     let waits = Statement::new(include_str!("../../sql/postgres/advisory/transaction_wait.sql")).bind(key);
-    match waits.bind(milliseconds(wait).max(1)).fetch_one::<Postgres>(&mut savepoint).await {
+    match waits.bind(milliseconds(wait.min(LONGEST_SETTING)).max(1)).fetch_one::<Postgres>(&mut savepoint).await {
         Ok(_locked) => savepoint.commit().await.map(|()| true),
         Err(error) if classify::<Postgres>(&error) == ErrorClass::LockTimeout => {
             savepoint.rollback().await.map(|()| false)

@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::admin::{Inspect, LockRecord, Standing};
 use crate::error::Error;
+use crate::hold::Hold;
 use crate::lock_name::LockName;
 use crate::store::{Holder, StoreError};
 use crate::token::FencingToken;
@@ -119,7 +120,7 @@ impl<S: Inspect> Observer<S> {
 
     /// Up to a quarter shorter, so that many observers do not look at once.
     async fn pause(&self, longest: Duration) {
-        sleep(longest.mul_f64(1.0 - fastrand::f64() / 4.0)).await;
+        sleep(longest.min(Hold::MAX_TTL).mul_f64(1.0 - fastrand::f64() / 4.0)).await;
     }
 }
 

@@ -13,6 +13,9 @@ use crate::store::milliseconds;
 use crate::token::{OwnerHash, OwnerNonce};
 
 const READ: &str = "read whether the period is done";
+/// Before which there were no marks.
+const LONGEST_AGE: Duration = Duration::from_hours(24 * 365 * 100);
+
 const FORGET: &str = "forget old periods";
 
 /// One period of one job: what is to be done once.
@@ -121,7 +124,8 @@ impl Period {
             source,
         };
         let mut connection = pool.acquire().await.map_err(failed)?;
-        let forget = Statement::new(DB::ONCE_FORGET).bind(milliseconds(older_than)).bind(i64::from(limit));
+        let forget =
+            Statement::new(DB::ONCE_FORGET).bind(milliseconds(older_than.min(LONGEST_AGE))).bind(i64::from(limit));
         forget.execute::<DB>(&mut connection).await.map_err(failed)
     }
 

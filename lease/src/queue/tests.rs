@@ -3,7 +3,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use super::*;
-use crate::hold::Hold;
+use crate::clock::BootTime;
+
+const HOLD: Hold = Hold::renewed(std::time::Duration::from_secs(30));
 
 fn name() -> LockName {
     LockName::new("cache:prices").unwrap()
@@ -16,8 +18,8 @@ fn is_woken(place: &Place) -> bool {
 #[test]
 fn places_are_served_in_the_order_in_which_they_were_taken() {
     let queues = Arc::new(Queues::default());
-    assert!(queues.join(&name(), false, true).is_none(), "nobody waits yet");
-    let [first, second, third] = [false, true, false].map(|behind| queues.join(&name(), false, behind).unwrap());
+    assert!(queues.join(&name(), None, true).is_none(), "nobody waits yet");
+    let [first, second, third] = [false, true, false].map(|behind| queues.join(&name(), None, behind).unwrap());
     assert!(first.is_first() && !second.is_first() && !third.is_first());
     drop(second);
     assert!(!is_woken(&third));
@@ -30,7 +32,7 @@ fn places_are_served_in_the_order_in_which_they_were_taken() {
 #[test]
 fn whoever_follows_a_granted_one_hears_of_its_end() {
     let queues = Arc::new(Queues::default());
-    let [granted, next] = [(); 2].map(|()| queues.join(&name(), false, false).unwrap());
+    let [granted, next] = [(); 2].map(|()| queues.join(&name(), None, false).unwrap());
     assert!(granted.leave_granted().is_none());
     assert!(is_woken(&next) && next.is_first() && next.is_held_here());
     assert!(!is_woken(&next));
@@ -44,7 +46,7 @@ fn whoever_follows_a_granted_one_hears_of_its_end() {
 #[test]
 fn the_news_passes_on_when_the_first_leaves() {
     let queues = Arc::new(Queues::default());
-    let [granted, impatient, next] = [(); 3].map(|()| queues.join(&name(), false, false).unwrap());
+    let [granted, impatient, next] = [(); 3].map(|()| queues.join(&name(), None, false).unwrap());
     let _ = granted.leave_granted();
     drop(impatient);
     assert!(next.is_first() && next.is_held_here(), "the lock is still held here");
@@ -74,19 +76,32 @@ impl Requests for Nowhere {
 }
 
 fn baton() -> Baton {
+    held_as(HOLD)
+}
+
+fn held_as(hold: Hold) -> Baton {
     let end = BootTime::after_boot(Hold::MAX_TTL);
     let nonce = OwnerNonce::random().unwrap();
-    Baton { nonce, token: None, requests: Arc::new(Nowhere), deadline: end, renewal_due: end, hand_ons: 0 }
+    let left = Left { deadline: end, renewal_due: end, ttl: hold.ttl() };
+    Baton { nonce, token: None, requests: Arc::new(Nowhere), hold, left, hand_ons: 0 }
 }
 
 #[test]
 fn a_lease_is_handed_to_one_who_takes_it_and_is_never_lost_on_the_way() {
     let queues = Arc::new(Queues::default());
     assert!(queues.hand_on(&name(), baton()).is_err(), "nobody waits");
-    let fenced = queues.join(&name(), false, false).unwrap();
-    let waiting = queues.join(&name(), true, false).unwrap();
+    let fenced = queues.join(&name(), None, false).unwrap();
+    let waiting = queues.join(&name(), Some(HOLD), false).unwrap();
     assert!(queues.hand_on(&name(), baton()).is_err(), "a fenced lease needs a token of its own");
     drop(fenced);
+    let (longer, shorter) = (HOLD.ttl() * 2, HOLD.ttl() / 30);
+    for other in [Hold::renewed(shorter), Hold::renewed(longer), HOLD.drift_allowance(shorter), Hold::fixed(HOLD.ttl())]
+    {
+        assert!(
+            queues.hand_on(&name(), held_as(other)).is_err(),
+            "its renewals would not go by what stands: {other:?}"
+        );
+    }
     let handed = baton();
     let nonce = handed.nonce;
     assert!(queues.hand_on(&name(), handed).is_ok());

@@ -6,52 +6,83 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Value};
+use tokio::time::timeout;
 
 use super::durability::undurable;
+use crate::connecting::Connecting;
 use crate::store::StoreError;
 
-/// How long a connect may take; a request's own bound is the caller's.
+/// How long a connect may take, with what the server is asked on it; a request's own bound is the caller's.
 const CONNECT: Duration = Duration::from_secs(5);
 
-pub(super) struct Connections {
+/// Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Connections(Arc<Inner>);
+
+struct Inner {
     client: Client,
     checked: bool,
-    /// The connection in use, and how many there were before it.
-    current: Mutex<(u64, Option<MultiplexedConnection>)>,
-    /// Those who find none wait for the one who connects.
-    connecting: tokio::sync::Mutex<()>,
+    current: Mutex<Current>,
+    connecting: Connecting<StoreError>,
+}
+
+#[derive(Default)]
+struct Current {
+    /// How many connections there were before.
+    number: u64,
+    connection: Option<MultiplexedConnection>,
+}
+
+/// A connection to send a request on.
+struct Found {
+    number: u64,
+    connection: MultiplexedConnection,
+    /// It was waited for. Who did so may have no time left for an answer.
+    is_new: bool,
 }
 
 impl Connections {
     pub(super) fn new(client: Client, checked: bool) -> Self {
-        Self { client, checked, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }
+        Self(Arc::new(Inner { client, checked, current: Mutex::default(), connecting: Connecting::default() }))
     }
 
     pub(super) fn client(&self) -> &Client {
-        &self.client
+        &self.0.client
     }
 
-    /// The connection, made and checked if there is none.
-    pub(super) async fn get(&self) -> Result<(u64, MultiplexedConnection), StoreError> {
-        if let Some(found) = self.found() {
+    /// Connects if there is no connection.
+    pub(super) async fn check(&self) -> Result<(), StoreError> {
+        self.get().await.map(drop)
+    }
+
+    /// The connection, made and checked if there is none. Whoever is dropped here leaves the connect to others.
+    async fn get(&self) -> Result<Found, StoreError> {
+        if let Some(found) = self.found(false) {
             return Ok(found);
         }
-        let _alone = self.connecting.lock().await;
-        if let Some(found) = self.found() {
-            return Ok(found);
+        let this = self.clone();
+        self.0.connecting.to(0, || async move { this.connect().await }).await?;
+        self.found(true).ok_or_else(|| StoreError::retryable("the new connection is lost already"))
+    }
+
+    async fn connect(&self) -> Result<(), StoreError> {
+        if self.current().connection.is_some() {
+            return Ok(());
         }
-        let connection = self.connect().await?;
+        let connected = timeout(CONNECT, self.connected()).await;
+        let connection = connected.unwrap_or_else(|_| Err(StoreError::retryable("there is no connection in time")))?;
         let mut current = self.current();
-        current.0 += 1;
-        current.1 = Some(connection.clone());
-        Ok((current.0, connection))
+        if current.connection.is_none() {
+            *current = Current { number: current.number + 1, connection: Some(connection) };
+        }
+        Ok(())
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, StoreError> {
+    async fn connected(&self) -> Result<MultiplexedConnection, StoreError> {
         let config = AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None);
-        let connect = self.client.get_multiplexed_async_connection_with_config(&config);
+        let connect = self.client().get_multiplexed_async_connection_with_config(&config);
         let mut connection = connect.await.map_err(refused)?;
-        if self.checked
+        if self.0.checked
             && let Some(undurable) = undurable(&mut connection).await.map_err(store_error)?
         {
             return Err(StoreError::permanent(undurable));
@@ -65,42 +96,22 @@ impl Connections {
         &self,
         send: impl AsyncFnOnce(MultiplexedConnection) -> Result<Value, RedisError>,
     ) -> Result<Value, StoreError> {
-        self.request_on(self.get().await?, send).await
-    }
-
-    /// The same, unless it would have to connect first.
-    pub(super) async fn request_if_connected(
-        &self,
-        send: impl AsyncFnOnce(MultiplexedConnection) -> Result<Value, RedisError>,
-    ) -> Result<Value, StoreError> {
-        let found = self.found().ok_or_else(|| StoreError::retryable("there is no connection"))?;
-        self.request_on(found, send).await
-    }
-
-    /// Whether there is a connection; it may have failed meanwhile.
-    pub(super) fn is_connected(&self) -> bool {
-        self.current().1.is_some()
-    }
-
-    async fn request_on(
-        &self,
-        (number, connection): (u64, MultiplexedConnection),
-        send: impl AsyncFnOnce(MultiplexedConnection) -> Result<Value, RedisError>,
-    ) -> Result<Value, StoreError> {
-        let mut doubted = Doubted { connections: self, number, is: true };
+        let Found { number, connection, is_new } = self.get().await?;
+        let mut doubted = Doubted { connections: self, number, is: !is_new };
         let answer = send(connection).await.map_err(store_error);
         doubted.is = answer.as_ref().is_err_and(StoreError::is_retryable);
         answer
     }
 
-    fn found(&self) -> Option<(u64, MultiplexedConnection)> {
+    fn found(&self, is_new: bool) -> Option<Found> {
         let current = self.current();
-        current.1.clone().map(|connection| (current.0, connection))
+        let connection = current.connection.clone()?;
+        Some(Found { number: current.number, connection, is_new })
     }
 
-    fn current(&self) -> MutexGuard<'_, (u64, Option<MultiplexedConnection>)> {
+    fn current(&self) -> MutexGuard<'_, Current> {
         // Nothing panics while it is locked.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,8 +125,8 @@ struct Doubted<'a> {
 impl Drop for Doubted<'_> {
     fn drop(&mut self) {
         let mut current = self.connections.current();
-        if self.is && current.0 == self.number {
-            current.1 = None;
+        if self.is && current.number == self.number {
+            current.connection = None;
         }
     }
 }
@@ -136,10 +147,18 @@ fn is_of_tls(error: &RedisError) -> bool {
     io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData)
 }
 
+/// The server is one of a cluster, and the keys of the lock are another's.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this server is one of a cluster and has not the slot of the lock; a store asks one server, and follows to no other"
+)]
+struct OtherSlot(#[source] RedisError);
+
 /// What the server has answered, it would answer again, but for a few states that pass.
 fn store_error(error: RedisError) -> StoreError {
-    const PASSING: [&str; 7] = ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED"];
+    const PASSING: [&str; 6] = ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY"];
     match error.code() {
+        Some("MOVED" | "ASK") => StoreError::permanent(OtherSlot(error)),
         Some(code) if !PASSING.contains(&code) => StoreError::permanent(error),
         _ => StoreError::retryable(error),
     }

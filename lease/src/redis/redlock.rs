@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use redis::{Client, Script};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use crate::capabilities::{Capabilities, FloorRule};
 use crate::clock::{BootClock, BootTime, Clock};
@@ -136,15 +135,18 @@ impl RedlockStore {
         arguments: &[&[u8]],
     ) -> (Ballot, JoinSet<Result<Vote, StoreError>>) {
         let mut ballot = Ballot::among(self.nodes.len());
-        let (mut votes, ends) = (self.send(script, claim, arguments), Instant::now() + self.node_limit);
-        while !ballot.is_decided() {
-            match tokio::time::timeout_at(ends, votes.join_next()).await {
-                Ok(Some(Ok(Ok(vote)))) => ballot.count(vote),
-                // A node that has failed has no vote.
-                Ok(Some(failed)) => ballot.silent(failed.ok().and_then(Result::err)),
-                Ok(None) | Err(_) => break,
+        let mut votes = self.send(script, claim, arguments);
+        let decided = async {
+            while !ballot.is_decided() {
+                match votes.join_next().await {
+                    Some(Ok(Ok(vote))) => ballot.count(vote),
+                    // A node that has failed has no vote.
+                    Some(failed) => ballot.silent(failed.ok().and_then(Result::err)),
+                    None => break,
+                }
             }
-        }
+        };
+        let _over = tokio::time::timeout(self.node_limit, decided).await;
         (ballot, votes)
     }
 

@@ -110,6 +110,28 @@ impl Machine for Revived {
     }
 }
 
+/// Takes what a yes brings for more than there was.
+struct KeepsTheLongest(LeaseState);
+
+impl Machine for KeepsTheLongest {
+    fn begin(hold: Hold, sent: BootTime) -> Self {
+        Self(LeaseState::begin(hold, sent))
+    }
+    fn look(&mut self, now: BootTime) -> LeaseStatus {
+        self.0.observe(now)
+    }
+    fn renewal(&mut self, now: BootTime, sent: BootTime, answer: RenewalAnswer) {
+        let before = self.0.deadline();
+        let after = self.0.renewal(now, sent, answer);
+        if let (LeaseStatus::Held { deadline }, Some(before)) = (after, before) {
+            self.0.status = LeaseStatus::Held { deadline: deadline.max(before) };
+        }
+    }
+    fn end(&mut self, now: BootTime, reason: LossReason) {
+        Machine::end(&mut self.0, now, reason);
+    }
+}
+
 /// Plays a random life of a lease; answers the first difference from the model.
 ///
 /// The model keeps one number, until when the lease is certain, and one flag, whether it was ever seen to be over.
@@ -118,8 +140,8 @@ fn differs_from_model<M: Machine>(seed: u64) -> Option<String> {
     let hold = Hold::renewed(TTL).max_hold(TTL * random.u32(1..6));
     let mut now = BootTime::after_boot(Duration::from_secs(random.u64(1..1000)));
     let end = now + hold.longest_hold();
-    let certain = |sent: BootTime| (sent + CERTAIN).min(end);
-    let (mut machine, mut until, mut over, mut waiting) = (M::begin(hold, now), certain(now), false, None);
+    let certain = |sent: BootTime, ttl: Duration| (sent + (ttl.min(TTL) - (TTL - CERTAIN))).min(end);
+    let (mut machine, mut until, mut over, mut waiting) = (M::begin(hold, now), certain(now, TTL), false, None);
     for step in 0..40 {
         // Mostly short steps, now and then a suspension.
         let jump = if random.u8(0..12) == 0 { random.u64(0..30_000) } else { random.u64(0..1_500) };
@@ -129,11 +151,13 @@ fn differs_from_model<M: Machine>(seed: u64) -> Option<String> {
         match random.u8(0..10) {
             0..4 => {
                 let reply = sent + MS * random.u32(0..2_000);
+                // Now and then the store grants less, or more than was asked for.
+                let ttl = if random.u8(0..4) == 0 { MS * random.u32(2_500..20_000) } else { TTL };
                 now = reply;
                 over |= now >= until;
-                machine.renewal(now, sent, RenewalAnswer::Confirmed { ttl: TTL });
+                machine.renewal(now, sent, RenewalAnswer::Confirmed { ttl });
                 if !over {
-                    (until, waiting) = (certain(sent).max(until), None);
+                    (until, waiting) = (certain(sent, ttl), None);
                 }
             }
             4 | 5 => {
@@ -182,6 +206,7 @@ fn model_rejects_the_classic_mistakes() {
         first_difference::<FromAnswer>,
         first_difference::<TimeoutIsYes>,
         first_difference::<Revived>,
+        first_difference::<KeepsTheLongest>,
     ] {
         assert!(mutant().is_some());
     }

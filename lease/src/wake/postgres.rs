@@ -48,7 +48,7 @@ impl Waiter for PostgresWaiter {
         if !self.bell.is_heard(pause.poll, move |bells| listen(pool, bells)).await {
             return;
         }
-        if self.marked.is_none_or(|marked| marked < Instant::now() + pause.relying) {
+        if self.marked.is_none_or(|marked| marked.saturating_duration_since(Instant::now()) < pause.relying) {
             // Once it is marked, whatever comes is heard; what came before shows in the answer.
             match timeout(pause.relying, self.mark()).await {
                 Ok(Ok(true)) => {}

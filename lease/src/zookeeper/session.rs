@@ -1,19 +1,24 @@
 //! The session of a process, and the next one when it is over.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 use zookeeper_client::{Client, Connector, Error};
 
+use crate::connecting::Connecting;
 use crate::store::StoreError;
+
+/// How long it may take to begin the session that all claims have in common.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// The session in use. Its client connects again by itself, for as long as the session lasts.
 pub(super) struct Sessions {
     cluster: Box<str>,
     connector: Connector,
     current: Mutex<Option<Session>>,
-    /// Those who find none wait for the one who connects.
-    connecting: tokio::sync::Mutex<()>,
+    connecting: Connecting<StoreError>,
 }
 
 #[derive(Clone)]
@@ -31,24 +36,34 @@ impl Session {
 
 impl Sessions {
     pub(super) fn new(cluster: Box<str>, connector: Connector) -> Self {
-        Self { cluster, connector, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }
+        Self { cluster, connector, current: Mutex::default(), connecting: Connecting::default() }
     }
 
     pub(super) fn cluster(&self) -> &str {
         &self.cluster
     }
 
-    pub(super) async fn get(&self) -> Result<Session, StoreError> {
+    /// Whoever is dropped here leaves the connect to others.
+    pub(super) async fn get(self: &Arc<Self>) -> Result<Session, StoreError> {
         if let Some(session) = self.found() {
             return Ok(session);
         }
-        let _alone = self.connecting.lock().await;
-        if let Some(session) = self.found() {
-            return Ok(session);
+        let this = Arc::clone(self);
+        self.connecting.to(0, || async move { this.connect().await }).await?;
+        self.found().ok_or_else(|| StoreError::retryable("the new session is over already"))
+    }
+
+    async fn connect(&self) -> Result<(), StoreError> {
+        if self.found().is_some() {
+            return Ok(());
         }
-        let session = self.another().await?;
-        *self.current() = Some(session.clone());
-        Ok(session)
+        let begun = timeout(CONNECT, self.another()).await;
+        let session = begun.unwrap_or_else(|_| Err(StoreError::retryable("there is no session in time")))?;
+        let mut current = self.current();
+        if current.as_ref().is_none_or(|found| found.client.state().is_terminated()) {
+            *current = Some(session);
+        }
+        Ok(())
     }
 
     /// A session of the caller's own, which is closed when it is dropped.

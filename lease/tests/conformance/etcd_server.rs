@@ -1,4 +1,5 @@
-//! L13 and L20 on etcd: a connection behind which nobody answers, and a cluster that was restored from a copy.
+//! L13 and L20 on etcd: a connection behind which nobody answers, and a cluster that was restored from a copy. And users that
+//! are changed under a holder.
 
 mod doubles;
 mod server;
@@ -6,14 +7,15 @@ mod server;
 use std::time::Duration;
 
 use leastlock_lease::{
-    Acquire, CorrectnessLease, Error, Fence, Hold, LeaseStatus, Leases, LossReason, Refusal, Released,
+    Acquire, CorrectnessLease, Error, EtcdLeaseStore, Fence, FencedStore, Hold, LeaseStatus, Leases, LockName,
+    LossReason, Refusal, Released,
 };
 use leastlock_testkit::proxy::FaultProxy;
 use tokio::time::timeout;
 
 use crate::rig::{Etcd, Rig};
 use crate::world::{LIMIT, LONG, SOON, eventually, fixed, hastened, lock};
-use doubles::BelievesItsOwnSending;
+use doubles::{BelievesItsOwnSending, LogsInOnce};
 use server::Server;
 
 /// As short as the server has it.
@@ -78,6 +80,40 @@ mod etcd {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_change_of_users_under_a_holder_has_its_store_log_in_again() {
+        let server = Server::with_users().await;
+        let store = || EtcdLeaseStore::new([server.endpoint()], Server::user());
+        assert!(goes_on_when_users_change(&server, store()).await);
+        assert!(
+            !goes_on_when_users_change(&server, LogsInOnce::new(store(), &server).await).await,
+            "the double keeps a token that has become worthless"
+        );
+        // Where logging in again does not help, nobody waits for it.
+        let nobody = Leases::new(EtcdLeaseStore::new([server.endpoint()], etcd_client::ConnectOptions::new()));
+        let waits = Acquire::waiting(20 * LIMIT);
+        let refused = timeout(LIMIT, nobody.acquire_with(&lock(), fixed(), waits)).await.expect("it is not waited for");
+        assert!(matches!(refused, Err(Error::Store { .. })), "{refused:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_login_and_a_renewal_may_take_longer_than_one_attempt() {
+        let server = Server::with_users().await;
+        let address = server.endpoint();
+        let proxy = FaultProxy::start(address.trim_start_matches("http://").parse().unwrap()).await;
+        let leases = Leases::new(EtcdLeaseStore::new([through(&proxy)], Server::user()));
+        let lease = leases.acquire(&lock(), Hold::renewed(3 * TTL)).await.unwrap();
+        let LeaseStatus::Held { deadline } = lease.status() else { panic!("{:?}", lease.status()) };
+        proxy.cut().await;
+        proxy.heal();
+        // A renewal is two round trips, and may take a sixth of the TTL.
+        proxy.delay(TTL / 10);
+        let renewed = async || matches!(lease.status(), LeaseStatus::Held { deadline: now } if now > deadline);
+        eventually("it is renewed or lost", async || renewed().await || lease.remaining().is_err()).await;
+        assert!(renewed().await, "{:?}", lease.status());
+        assert_eq!(lease.release().await, Released::Released);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn l20_a_number_that_a_restored_cluster_issues_again_is_refused() {
         let mut server = Server::start().await;
         let rig = Etcd::at(&server.endpoint()).await;
@@ -125,4 +161,20 @@ mod etcd {
 
 async fn acquire(rig: &Etcd, policy: Acquire) -> Result<CorrectnessLease, Error> {
     Leases::new(rig.store()).acquire_with(&lock(), fixed(), policy).await
+}
+
+/// Whether a lease is renewed and another one is to be had after users have changed.
+async fn goes_on_when_users_change<S: FencedStore>(server: &Server, store: S) -> bool {
+    let leases = Leases::new(store);
+    let lease = leases.acquire(&lock(), Hold::renewed(2 * TTL)).await.unwrap();
+    let LeaseStatus::Held { deadline } = lease.status() else { panic!("{:?}", lease.status()) };
+    server.change_users().await;
+    let other = LockName::new("report:tenant-8").unwrap();
+    let Ok(another) = leases.acquire(&other, fixed()).await else { return false };
+    assert_eq!(another.release().await, Released::Released);
+    server.change_users().await;
+    // No renewal from before can have moved it so far.
+    let renewed = async || matches!(lease.status(), LeaseStatus::Held { deadline: now } if now > deadline + 2 * TTL);
+    eventually("it is renewed", async || renewed().await || lease.remaining().is_err()).await;
+    lease.release().await == Released::Released
 }

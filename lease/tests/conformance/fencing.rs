@@ -13,6 +13,7 @@ crate::rig::mount!(suite:
     l3_open_checked_transaction_ends_before_the_seal,
     l23_one_permit_serves_many_transactions_and_an_operation_id_makes_one_of_them_count,
     older_generation_cannot_seal,
+    limits_that_no_server_takes_are_as_good_as_none,
     refused_transaction_cannot_commit,
     check_inside_of_a_savepoint_is_refused,
     permit_past_its_deadline_is_refused_before_the_database_is_asked,

@@ -15,6 +15,8 @@ crate::rig::mount!(suite:
     l10_cancelled_waiter_keeps_nobody_from_the_lock,
     l27_pause_beyond_the_ttl_is_lost_before_any_permit,
     held_lock_tells_who_holds_it,
+    a_failed_acquire_does_not_wait_for_long_until_it_is_taken_back,
+    a_wait_without_a_bound_is_a_wait,
     waiter_gets_the_lock_when_it_is_released,
     spent_nonce_is_not_granted_again,
     token_rises_with_each_owner_and_above_the_floor,

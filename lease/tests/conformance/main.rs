@@ -24,6 +24,8 @@ mod redlock;
 mod resources;
 mod rig;
 mod running;
+#[cfg(feature = "sqlite")]
+mod runtimes;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod stopped_holder;
 #[cfg(any(feature = "postgres", feature = "mysql", all(feature = "redis", feature = "sqlite")))]

@@ -5,15 +5,17 @@ mod server;
 use std::time::Duration;
 
 use leastlock_lease::{
-    AcceptBestEffortToken, Acquire, Claim, CorrectnessLease, Durability, Error, Fence, Grant, Hold, LeaseStore, Leases,
-    OwnerNonce, Pause, RedisLeaseStore, Refusal, Release, Released, Renewal, Undurable, Waiter,
+    AcceptBestEffortToken, Acquire, Claim, CorrectnessLease, Durability, Error, Fence, Grant, Hold, LeaseStatus,
+    LeaseStore, Leases, LockName, OwnerNonce, Pause, RedisLeaseStore, Refusal, Release, Released, Renewal, Undurable,
+    Waiter,
 };
 use leastlock_testkit::TestDatabase;
+use leastlock_testkit::proxy::FaultProxy;
 use sqlx::Sqlite;
 use tokio::time::timeout;
 
 use crate::rig::protected;
-use crate::world::{LIMIT, LONG, fixed, lock};
+use crate::world::{LIMIT, LONG, eventually, fixed, lock};
 pub(crate) use server::Server;
 
 const SAFE: [(&str, &str); 3] = [("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction")];
@@ -122,6 +124,54 @@ mod redis {
         let refused = store.acquire(&lock(), fixed()).await;
         assert!(matches!(refused, Err(Error::Store { .. })), "{refused:?}");
         assert!(double.acquire(&lock(), fixed()).await.is_ok(), "the double goes on");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_server_of_a_cluster_serves_what_it_has_the_slot_of_and_says_so_of_the_rest() {
+        let settings = [&SAFE[..], &[("cluster-enabled", "yes")]].concat();
+        let [first, second] = [Server::start(&settings).await, Server::start(&settings).await];
+        let leases = Leases::new(RedisLeaseStore::new(first.client()));
+        let short = Acquire::waiting(Duration::from_millis(100));
+        let down = leases.acquire_with(&lock(), fixed(), short).await;
+        assert!(
+            matches!(down, Err(Error::Unanswered { .. })),
+            "without slots a cluster is down, which may pass: {down:?}"
+        );
+
+        first.share_slots(&second).await;
+        let refused = leases.acquire(&lock(), fixed()).await.expect_err("the slot is the other's");
+        assert!(matches!(refused, Error::Store { .. }) && !refused.is_retryable(), "{refused:?}");
+        let sources = std::iter::successors(std::error::Error::source(&refused), |&source| source.source());
+        assert!(sources.map(ToString::to_string).any(|told| told.contains("one of a cluster")), "{refused:?}");
+        let elsewhere = LockName::new("report:tenant-8").unwrap();
+        let held = leases.acquire(&elsewhere, fixed()).await.expect("it has all other slots");
+        assert_eq!(held.release().await, Released::Released);
+
+        let first = acquire(RedisLeaseStore::new(second.client()), fixed()).await.unwrap();
+        let rival = Leases::new(RedisLeaseStore::new(second.client()));
+        let waits = tokio::spawn(async move { rival.acquire_with(&lock(), fixed(), Acquire::waiting(LIMIT)).await });
+        let token = first.token();
+        assert_eq!(first.release().await, Released::Released);
+        let next = waits.await.unwrap().unwrap();
+        assert!(next.token() > token);
+        assert_eq!(next.release().await, Released::Released);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_connect_that_takes_longer_than_a_renewal_may_take_comes_to_its_end() {
+        const TTL: Duration = Duration::from_secs(3);
+        let server = Server::start(&SAFE).await;
+        let proxy = FaultProxy::start(server.address()).await;
+        let client = ::redis::Client::open(format!("redis://{}/", proxy.address())).unwrap();
+        let lease = acquire(RedisLeaseStore::new(client), Hold::renewed(TTL)).await.unwrap();
+        let LeaseStatus::Held { deadline } = lease.status() else { panic!("{:?}", lease.status()) };
+        // Some seven round trips, of which a renewal may take four.
+        proxy.delay(TTL / 50);
+        server.cut_all().await;
+        let renewed = async || matches!(lease.status(), LeaseStatus::Held { deadline: now } if now > deadline);
+        eventually("it is renewed or lost", async || renewed().await || lease.remaining().is_err()).await;
+        assert!(renewed().await, "{:?}", lease.status());
+        assert_eq!(lease.release().await, Released::Released);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

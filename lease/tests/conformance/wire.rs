@@ -29,12 +29,13 @@ pub(crate) struct Control {
     pub(crate) lost_replies_hang: AtomicBool,
     /// Renewals fail before they reach the store.
     pub(crate) renewals_fail: AtomicBool,
-    /// Renewals and acquisitions wait here, on their way to the store.
+    /// Requests wait here, on their way to the store.
     pub(crate) acquire_gate: Semaphore,
     pub(crate) renewal_gate: Semaphore,
     /// For a holder whose renewals are due as soon as the one before was answered: a third of the TTL passes by it with each
     /// answer, and otherwise no time at all. So nothing is waited for, and a machine that stands still loses no lease.
     pub(crate) clock: ManualClock,
+    pub(crate) release_gate: Semaphore,
     log: Mutex<Vec<&'static str>>,
     /// The tokens that the store has issued, whether anybody heard of them or not.
     issued: Mutex<Vec<i64>>,
@@ -91,6 +92,7 @@ impl<S> Wire<S> {
             acquire_gate: Semaphore::new(OPEN),
             renewal_gate: Semaphore::new(OPEN),
             clock: ManualClock::new(),
+            release_gate: Semaphore::new(OPEN),
             log: Mutex::default(),
             issued: Mutex::default(),
         });
@@ -157,6 +159,7 @@ impl<S: FencedStore> LeaseStore for Wire<S> {
     }
 
     async fn release(&self, claim: Claim<'_>) -> Result<Release, StoreError> {
+        let _pass = self.control.release_gate.acquire().await.unwrap();
         let release = self.store.release(claim).await;
         self.control.note("released");
         release

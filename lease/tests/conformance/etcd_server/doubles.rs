@@ -9,6 +9,7 @@ use leastlock_lease::{
 };
 use tokio::sync::Mutex;
 
+use super::server::Server;
 use crate::rig::{Etcd, Rig};
 
 /// Renews on one stream, and takes that a request could be put on it for the answer.
@@ -60,3 +61,52 @@ impl LeaseStore for BelievesItsOwnSending {
 }
 
 impl FencedStore for BelievesItsOwnSending {}
+
+/// Takes what a user is told who has logged in before a change for a judgement on the request.
+pub(super) struct LogsInOnce {
+    store: EtcdLeaseStore,
+    client: Client,
+}
+
+impl LogsInOnce {
+    pub(super) async fn new(store: EtcdLeaseStore, server: &Server) -> Self {
+        let client = Client::connect([server.endpoint()], Some(Server::user())).await.unwrap();
+        Self { store, client }
+    }
+
+    async fn ask(&self) -> Result<(), StoreError> {
+        let answer = self.client.kv_client().get("leastlock/any", None).await;
+        answer.map(drop).map_err(StoreError::permanent)
+    }
+}
+
+impl LeaseStore for LogsInOnce {
+    type Token = FencingToken;
+    type Waiter = EtcdWaiter;
+
+    const CAPABILITIES: Capabilities = EtcdLeaseStore::CAPABILITIES;
+
+    async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
+        self.ask().await?;
+        self.store.acquire(claim).await
+    }
+
+    fn waiter(&self, claim: Claim<'_>) -> EtcdWaiter {
+        self.store.waiter(claim)
+    }
+
+    async fn renew(&self, claim: Claim<'_>, token: FencingToken) -> Result<Renewal, StoreError> {
+        self.ask().await?;
+        self.store.renew(claim, token).await
+    }
+
+    async fn release(&self, claim: Claim<'_>) -> Result<Release, StoreError> {
+        self.store.release(claim).await
+    }
+
+    fn let_expire(&self, claim: Claim<'_>, remaining: Duration) {
+        self.store.let_expire(claim, remaining);
+    }
+}
+
+impl FencedStore for LogsInOnce {}

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use etcd_client::{Client, ConnectOptions};
+use etcd_client::{Client, ConnectOptions, Permission};
 use leastlock_testkit::process::Child;
 
 use crate::world::eventually;
@@ -14,14 +14,50 @@ use crate::world::eventually;
 pub(super) struct Server {
     folder: tempfile::TempDir,
     ports: [u16; 2],
+    /// Whether its tokens are JWT: every change of a user or a role makes those worthless that were given out before.
+    signs_tokens: bool,
     process: Option<Child>,
 }
 
+const PASSWORD: &str = "secret";
+
 impl Server {
     pub(super) async fn start() -> Self {
+        Self::on_free_ports(false).await
+    }
+
+    /// One that asks everybody who they are. Its users are `root` and `leases`.
+    pub(super) async fn with_users() -> Self {
+        let server = Self::on_free_ports(true).await;
+        let mut root = Client::connect([server.endpoint()], None).await.unwrap().auth_client();
+        for user in ["root", "leases"] {
+            root.user_add(user, PASSWORD, None).await.unwrap();
+        }
+        root.role_add("leases").await.unwrap();
+        root.role_grant_permission("leases", Permission::read_write("leastlock/").with_prefix()).await.unwrap();
+        for user in ["root", "leases"] {
+            root.user_grant_role(user, user).await.unwrap();
+        }
+        root.auth_enable().await.unwrap();
+        server
+    }
+
+    /// Who has the role for leases.
+    pub(super) fn user() -> ConnectOptions {
+        ConnectOptions::new().with_user("leases", PASSWORD)
+    }
+
+    /// A user more, who has nothing to do with leases.
+    pub(super) async fn change_users(&self) {
+        let options = ConnectOptions::new().with_user("root", PASSWORD);
+        let mut root = Client::connect([self.endpoint()], Some(options)).await.unwrap().auth_client();
+        root.user_add(format!("user-{:016x}", fastrand::u64(..)), PASSWORD, None).await.unwrap();
+    }
+
+    async fn on_free_ports(signs_tokens: bool) -> Self {
         let listeners = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
         let ports = listeners.map(|listener| listener.local_addr().unwrap().port());
-        let mut server = Self { folder: tempfile::tempdir().unwrap(), ports, process: None };
+        let mut server = Self { folder: tempfile::tempdir().unwrap(), ports, signs_tokens, process: None };
         server.restart().await;
         server
     }
@@ -38,6 +74,12 @@ impl Server {
         command.args(["--listen-client-urls", &self.endpoint(), "--advertise-client-urls", &self.endpoint()]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.arg("--initial-cluster").arg(format!("test={peer}"));
+        if self.signs_tokens {
+            let key = self.folder.path().join("key");
+            std::fs::write(&key, "of the test").unwrap();
+            command.args(["--bcrypt-cost", "4", "--auth-token"]);
+            command.arg(format!("jwt,sign-method=HS256,ttl=10m,priv-key={}", key.display()));
+        }
         // For what etcd calls unsupported and runs on nevertheless.
         if cfg!(target_arch = "aarch64") {
             command.env("ETCD_UNSUPPORTED_ARCH", "arm64");

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use leastlock_lease::{Acquire, CorrectnessLease, Error, Fence, LossReason, Permit, Refusal, Released};
+use leastlock_lease::{Acquire, CorrectnessLease, Error, Fence, LossReason, Period, Permit, Refusal, Released};
 use sqlx::Acquire as _;
 use tokio::time::timeout;
 
@@ -209,6 +209,18 @@ pub(crate) async fn l2_protected_transaction_is_refused_to_a_late_holder<R: Rig>
     // As soon as the connection is back: the double of it is a transaction that nobody ends.
     writes(&new, "UPDATE protected SET value = value + 1").await.unwrap();
     assert_eq!(rig.database().int(VALUE).await, 3);
+}
+
+pub(crate) async fn limits_that_no_server_takes_are_as_good_as_none<R: Rig>(rig: R) {
+    let fence = Fence::new("report:tenant-7").unwrap().idle_timeout(Duration::MAX).seal_limit(Duration::MAX);
+    let (pool, lease) = (&rig.database().pool, leases(&rig).acquire(&lock(), fixed()).await.unwrap());
+    let permit = lease.permit().unwrap();
+    fence.seal(pool, &permit).await.unwrap();
+    let mut tx = pool.begin().await.unwrap();
+    fence.check(&mut tx, &permit).await.unwrap();
+    tx.rollback().await.unwrap();
+    fence.begin(pool, &permit).await.unwrap().commit().await.unwrap();
+    assert_eq!(Period::forget(pool, Duration::MAX, 1).await.unwrap(), 0);
 }
 
 pub(crate) async fn older_generation_cannot_seal<R: Rig>(rig: R) {

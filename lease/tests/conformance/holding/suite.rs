@@ -271,6 +271,33 @@ pub(crate) async fn held_lock_tells_who_holds_it<R: Rig>(rig: R) {
     }
 }
 
+pub(crate) async fn a_failed_acquire_does_not_wait_for_long_until_it_is_taken_back<R: Rig>(rig: R) {
+    let first = leases(&rig).acquire(&lock(), fixed()).await.unwrap();
+    for policy in [Acquire::fail_fast(), Acquire::waiting(Duration::ZERO)] {
+        let (wire, control) = Wire::new(rig.store());
+        Control::close(&control.release_gate);
+        let refused = Leases::new(wire).acquire_with(&lock(), fixed(), policy).await;
+        assert!(matches!(refused, Err(Error::Held { .. })), "{refused:?}");
+        // A sixth of the TTL had not passed.
+        assert_eq!((control.count("released"), control.count("left to expire")), (0, 0), "{:?}", control.log());
+        Control::open(&control.release_gate);
+        control.reached("released", 1).await;
+    }
+    assert_eq!(first.release().await, Released::Released);
+}
+
+/// A duration that is added to a moment is to be as good as for ever.
+pub(crate) async fn a_wait_without_a_bound_is_a_wait<R: Rig>(rig: R) {
+    let for_ever = || Acquire::waiting(Duration::MAX);
+    let hold = fixed().max_hold(Duration::MAX);
+    let leases = leases(&rig);
+    let first = leases.acquire_with(&lock(), hold, for_ever()).await.unwrap();
+    let first = first.cancel_deadline(Duration::MAX);
+    let waits = tokio::spawn(async move { leases.acquire_with(&lock(), fixed(), for_ever()).await });
+    first.run(async |_| Ok(())).await.unwrap();
+    assert_eq!(waits.await.unwrap().unwrap().release().await, Released::Released);
+}
+
 pub(crate) async fn waiter_gets_the_lock_when_it_is_released<R: Rig>(rig: R) {
     let leases = leases(&rig);
     let first = leases.acquire(&lock(), fixed()).await.unwrap();

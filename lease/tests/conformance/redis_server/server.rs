@@ -1,6 +1,6 @@
 //! A Redis of the test's own, which it may kill.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
 use std::time::Duration;
 
@@ -45,6 +45,9 @@ impl Server {
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""]);
         command.arg("--dir").arg(self.folder.path()).args(["--repl-diskless-sync-delay", "0"]);
+        if self.settings.iter().any(|(name, _)| name == "cluster-enabled") {
+            command.args(["--cluster-port", &self.bus_port().to_string()]);
+        }
         for (name, value) in &self.settings {
             command.arg(format!("--{name}")).args(value.split(' '));
         }
@@ -60,6 +63,10 @@ impl Server {
     /// As a crash of the process does: what was not written is lost.
     pub(crate) fn kill(&mut self) {
         self.process.take().expect("it runs").kill();
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -93,6 +100,37 @@ impl Server {
     pub(crate) async fn cut_all(&self) {
         let kill = cmd("CLIENT").arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"]).clone();
         kill.exec_async(&mut self.connection().await).await.unwrap();
+    }
+
+    /// Makes one cluster of two servers, in which the second has the slot of the lock and the first all others.
+    pub(crate) async fn share_slots(&self, second: &Self) {
+        let key = format!("leastlock:{{{}}}:owner", lock());
+        let cluster = |words: Vec<String>| cmd("CLUSTER").arg(words).clone();
+        let mut connections = [self.connection().await, second.connection().await];
+        let slot: u16 = cluster(vec!["KEYSLOT".into(), key]).query_async(&mut connections[0]).await.unwrap();
+        let range = |from: u16, to: u16| cluster(vec!["ADDSLOTSRANGE".into(), from.to_string(), to.to_string()]);
+        range(0, slot - 1).exec_async(&mut connections[0]).await.unwrap();
+        range(slot + 1, 16_383).exec_async(&mut connections[0]).await.unwrap();
+        range(slot, slot).exec_async(&mut connections[1]).await.unwrap();
+        // Two that count their changes alike would have to settle first whose is the newer.
+        cluster(vec!["SET-CONFIG-EPOCH".into(), "2".into()]).exec_async(&mut connections[1]).await.unwrap();
+        let bus = second.bus_port().to_string();
+        let meet = vec!["MEET".into(), "127.0.0.1".into(), second.port.to_string(), bus];
+        cluster(meet).exec_async(&mut connections[0]).await.unwrap();
+        eventually("the cluster has all its slots", async || {
+            let mut whole = true;
+            for connection in &mut connections {
+                let info: String = cluster(vec!["INFO".into()]).query_async(connection).await.unwrap();
+                whole &= info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384");
+            }
+            whole
+        })
+        .await;
+    }
+
+    /// By which the servers of a cluster speak with each other; by default it is above what a port may be.
+    fn bus_port(&self) -> u16 {
+        self.port ^ 0x2000
     }
 
     /// It goes its own way from here on.

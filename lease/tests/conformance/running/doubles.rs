@@ -1,9 +1,10 @@
 //! Ways to run work under a lease that make the classic mistakes.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leastlock_lease::CorrectnessLease;
+use leastlock_lease::{CorrectnessLease, Error, WorkError};
 use tokio_util::sync::CancellationToken;
 
 use crate::wire::Control;
@@ -23,4 +24,17 @@ pub(crate) async fn detached(lease: CorrectnessLease) {
         drop(lease);
     });
     std::future::pending::<()>().await;
+}
+
+/// Disarms the lease, and sees to its end only once the work has begun.
+pub(crate) async fn guards_its_work_too_late<Fut>(
+    lease: CorrectnessLease,
+    work: impl FnOnce() -> Fut,
+) -> Result<(), Error>
+where
+    Fut: Future<Output = Result<(), WorkError>>,
+{
+    let disarmed = ManuallyDrop::new(lease);
+    let begun = work();
+    ManuallyDrop::into_inner(disarmed).run(async |_| begun.await).await
 }

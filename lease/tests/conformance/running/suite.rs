@@ -8,7 +8,7 @@ use leastlock_lease::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::doubles::{detached, goes_on_renewing};
+use super::doubles::{detached, goes_on_renewing, guards_its_work_too_late};
 use crate::clock::ManualClock;
 use crate::rig::Rig;
 use crate::wire::Control;
@@ -298,6 +298,29 @@ pub(crate) async fn l24_task_that_outlives_the_cancel_deadline_is_reported<R: Ri
             if outlives { Ending::LeftToExpire { outlived: 1 } } else { Ending::Released(Released::Released) };
         assert_eq!(finished.ending, expected);
         assert_eq!(rig.look().await.released, !outlives);
+    }
+}
+
+pub(crate) async fn a_panic_of_the_work_leaves_the_lease_to_expire<R: Rig>(rig: R) {
+    async fn panics(_: Scope) -> Result<(), WorkError> {
+        panic!("work that panics at its first step")
+    }
+    fn panics_at_once() -> std::future::Ready<Result<(), WorkError>> {
+        panic!("work that panics before it is a future")
+    }
+    for which in ["later", "at once", "the double's"] {
+        let (lease, control) = wired(&rig, SHORT).await;
+        let ran = tokio::spawn(async move {
+            match which {
+                "later" => lease.run(panics).await,
+                "at once" => lease.run(|_| panics_at_once()).await,
+                _ => guards_its_work_too_late(lease, panics_at_once).await,
+            }
+        });
+        assert!(ran.await.unwrap_err().is_panic());
+        let ended = control.count("left to expire") == 1;
+        assert_eq!(ended, which != "the double's", "{which}: {:?}", control.log());
+        assert!(!rig.look().await.released, "what the work has done is not known");
     }
 }
 

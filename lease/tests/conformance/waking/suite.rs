@@ -3,8 +3,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leastlock_lease::{
-    Acquire, Claim, EfficiencyLease, Error, Grant, Hold, LeaseStore, Leases, OwnerNonce, Pause, Polling, Released,
-    Waiter, WakeUp,
+    Acquire, BootClock, Claim, Clock, EfficiencyLease, Error, Grant, Hold, LeaseStatus, LeaseStore, Leases, OwnerNonce,
+    Pause, Polling, Released, Waiter, WakeUp,
 };
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -79,11 +79,19 @@ fn renewed() -> Hold {
 async fn holder_and_waiter<R: Rig>(
     rig: &R,
 ) -> (EfficiencyLease, JoinHandle<Result<EfficiencyLease, Error>>, Arc<Control>, Leases<Wire<R::Store>>) {
+    holding_and_waiting(rig, renewed(), renewed()).await
+}
+
+async fn holding_and_waiting<R: Rig>(
+    rig: &R,
+    holds: Hold,
+    waits: Hold,
+) -> (EfficiencyLease, JoinHandle<Result<EfficiencyLease, Error>>, Arc<Control>, Leases<Wire<R::Store>>) {
     let (leases, control) = hastened(rig.store());
-    let first = leases.acquire_efficiency(&lock(), renewed()).await.unwrap();
+    let first = leases.acquire_efficiency(&lock(), holds).await.unwrap();
     let waiter = tokio::spawn({
         let leases = leases.clone();
-        async move { leases.acquire_efficiency_with(&lock(), renewed(), Acquire::waiting(LIMIT)).await }
+        async move { leases.acquire_efficiency_with(&lock(), waits, Acquire::waiting(LIMIT)).await }
     });
     control.reached("waiter made", 1).await;
     (first, waiter, control, leases)
@@ -110,6 +118,22 @@ pub(crate) async fn an_efficiency_lease_goes_to_the_next_waiter_without_a_trip<R
     assert_eq!(first.release().await, Released::Released);
     assert_eq!(control.count("released"), before + 1);
     assert_eq!(waiter.await.unwrap().unwrap().release().await, Released::Released);
+}
+
+/// What is left of one's lease would not be what the other's renewals go by.
+pub(crate) async fn a_lease_is_not_handed_on_to_a_hold_of_another_ttl<R: Rig>(rig: R) {
+    let longer = Hold::renewed(renewed().ttl() * 3);
+    for (from, to, handed_on) in [(renewed(), longer, false), (longer, renewed(), false), (longer, longer, true)] {
+        rig.forget().await;
+        let (first, waiter, _control, _leases) = holding_and_waiting(&rig, from, to).await;
+        let token = rig.look().await.token;
+        assert_eq!(first.release().await, Released::Released);
+        let second = waiter.await.unwrap().unwrap();
+        assert_eq!(rig.look().await.token == token, handed_on, "{from:?} to {to:?}");
+        let LeaseStatus::Held { deadline } = second.status() else { panic!("{:?}", second.status()) };
+        assert!(deadline.since(BootClock.now()) < to.ttl(), "it believes in no more than it has asked for");
+        assert_eq!(second.release().await, Released::Released);
+    }
 }
 
 pub(crate) async fn a_lease_handed_on_is_renewed_and_released_by_its_new_holder<R: Rig>(rig: R) {
