@@ -75,7 +75,7 @@ pub(crate) async fn held_locks_are_listed_in_order_and_page_by_page<R: Admin>(ri
     assert_eq!(held.pop().unwrap().release().await, Released::Released);
     // By their bytes.
     let expected = ["B:1", "a:1", "a:10", "a:2"];
-    let token = |name: &LockName| held.iter().find(|lease| lease.name() == name).map(|lease| lease.token());
+    let token = |name: &LockName| held.iter().find(|lease| lease.name() == name).map(CorrectnessLease::token);
     let mut listed = Vec::new();
     loop {
         let page = store.list(listed.last(), 3).await.unwrap();
