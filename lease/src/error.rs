@@ -259,9 +259,9 @@ impl Error {
             | Self::Savepoint { .. }
             | Self::SealTimeout { .. }
             | Self::Database { .. }
-            | Self::PeriodDone { .. } => Outcome::Known,
+            | Self::PeriodDone { .. }
             // The work under a lease inside of this one.
-            Self::Work { known: true, .. } => Outcome::Known,
+            | Self::Work { known: true, .. } => Outcome::Known,
             // A commit, or what may be one.
             Self::Write { .. } | Self::Commit { .. } => Outcome::AsItsSourceSays,
             // Of these the source does not tell: a rename whose folder was not synced, a put that was not answered, and work that

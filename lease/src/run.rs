@@ -79,8 +79,8 @@ impl<K: Kind> Lease<K> {
     /// ```
     ///
     /// # Errors
-    /// What the work said: an [`Error`] of this crate as it is, anything else as [`Error::Work`]. [`Error::Lost`] and
-    /// [`Error::Cancelled`] if it was dropped before it ended; whether a commit that it was waiting for took effect is then
+    /// What the work said: an [`Error`] of this crate as it is, unless its author knows that it leaves more
+    /// [unknown](WorkError::unknown) than it says, and anything else as [`Error::Work`]. [`Error::Lost`] and [`Error::Cancelled`] if it was dropped before it ended; whether a commit that it was waiting for took effect is then
     /// not known.
     ///
     /// # Cancel safety

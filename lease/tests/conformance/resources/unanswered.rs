@@ -2,18 +2,22 @@
 
 use leastlock_lease::{Ending, Error, Released, RowRule, WorkError};
 use leastlock_testkit::TestEngine;
-use leastlock_testkit::proxy::{FaultProxy, Then, postgres};
+use leastlock_testkit::proxy::{FaultProxy, Then, postgres as wire};
 use sqlx::Postgres;
 
 use super::rows::{KEY, create_table, int, owned};
 use crate::rig::{Rig, Sql};
 use crate::world::{fixed, leases, lock};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn l22_row_whose_write_was_not_answered_leaves_the_lease_to_expire() {
-    assert_eq!(ending(WorkError::from).await, Ending::LeftToExpire { outlived: 0 });
-    let double = ending(WorkError::known).await;
-    assert_eq!(double, Ending::Released(Released::Released), "the double takes what is this crate's own for known");
+mod postgres {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn l22_row_whose_write_was_not_answered_leaves_the_lease_to_expire() {
+        assert_eq!(ending(WorkError::from).await, Ending::LeftToExpire { outlived: 0 });
+        let double = ending(WorkError::known).await;
+        assert_eq!(double, Ending::Released(Released::Released), "the double takes what is this crate's own for known");
+    }
 }
 
 /// The write takes effect, and nobody is told.
@@ -22,7 +26,7 @@ async fn ending(judge: fn(Error) -> WorkError) -> Ending {
     let url = &rig.database().url;
     create_table(&rig.database().pool).await;
     let proxy = FaultProxy::to_postgres(url).await;
-    let pool = Postgres::connect(&postgres::through(&proxy, url)).await;
+    let pool = Postgres::connect(&wire::through(&proxy, url)).await;
     let table = owned::<Postgres>();
     let set = table.update(RowRule::Newest, "value = $1").unwrap();
     let lease = leases(&rig).acquire(&lock(), fixed()).await.unwrap();

@@ -174,57 +174,61 @@ async fn publishes_carelessly(store: &dyn ObjectStore, value: &'static str) {
     }
 }
 
-#[tokio::test]
-async fn l22_publication_that_was_not_answered_is_unknown_and_loses_nothing() {
-    let world = World::new().await;
-    let (object, permit) = (world.answers(Answer::Lost), world.lease.permit().unwrap());
-    let published = object.publish(&permit, "1").await;
-    assert!(matches!(published, Err(Error::ObjectStore { retryable: true, .. })), "{published:?}");
-    assert_eq!(world.read().await.unwrap(), "1", "it took effect, and readers have the whole of it");
-    object.publish(&permit, "2").await.unwrap();
-    assert_eq!((world.read().await.unwrap(), contents(&world.store).await > 0), ("2".to_owned(), true));
+mod sqlite {
+    use super::*;
 
-    let careless = world.answers(Answer::Lost);
-    publishes_carelessly(world.wavering.as_ref(), "3").await;
-    let read = careless.read().await;
-    assert!(matches!(read, Err(Error::ObjectStore { .. })), "the double's readers find nothing: {read:?}");
-}
-
-#[tokio::test]
-async fn l22_publication_that_was_not_answered_leaves_the_lease_to_expire() {
-    for (judge, released) in [(WorkError::from as fn(Error) -> WorkError, false), (WorkError::known, true)] {
+    #[tokio::test]
+    async fn l22_publication_that_was_not_answered_is_unknown_and_loses_nothing() {
         let world = World::new().await;
-        let object = world.answers(Answer::Lost);
-        let work = async |scope: leastlock_lease::Scope| {
-            let permit = scope.permit()?;
-            object.publish(&permit, "1").await.map_err(judge)
-        };
-        let finished = world.lease.run_to_end(work).await;
-        assert!(matches!(finished.result, Err(Error::ObjectStore { .. })), "{:?}", finished.result);
-        assert_eq!(finished.ending == Ending::Released(Released::Released), released);
-        assert_eq!(world.rig.look().await.released, released);
+        let (object, permit) = (world.answers(Answer::Lost), world.lease.permit().unwrap());
+        let published = object.publish(&permit, "1").await;
+        assert!(matches!(published, Err(Error::ObjectStore { retryable: true, .. })), "{published:?}");
+        assert_eq!(world.read().await.unwrap(), "1", "it took effect, and readers have the whole of it");
+        object.publish(&permit, "2").await.unwrap();
+        assert_eq!((world.read().await.unwrap(), contents(&world.store).await > 0), ("2".to_owned(), true));
+
+        let careless = world.answers(Answer::Lost);
+        publishes_carelessly(world.wavering.as_ref(), "3").await;
+        let read = careless.read().await;
+        assert!(matches!(read, Err(Error::ObjectStore { .. })), "the double's readers find nothing: {read:?}");
     }
-}
 
-#[tokio::test]
-async fn l22_publication_whose_repeat_finds_itself_has_been_made() {
-    let world = World::new().await;
-    let permit = world.lease.permit().unwrap();
-    world.answers(Answer::Repeated(None)).publish(&permit, "1").await.expect("it finds itself in the manifest");
-    assert_eq!(world.read().await.unwrap(), "1");
-}
+    #[tokio::test]
+    async fn l22_publication_that_was_not_answered_leaves_the_lease_to_expire() {
+        for (judge, released) in [(WorkError::from as fn(Error) -> WorkError, false), (WorkError::known, true)] {
+            let world = World::new().await;
+            let object = world.answers(Answer::Lost);
+            let work = async |scope: leastlock_lease::Scope| {
+                let permit = scope.permit()?;
+                object.publish(&permit, "1").await.map_err(judge)
+            };
+            let finished = world.lease.run_to_end(work).await;
+            assert!(matches!(finished.result, Err(Error::ObjectStore { .. })), "{:?}", finished.result);
+            assert_eq!(finished.ending == Ending::Released(Released::Released), released);
+            assert_eq!(world.rig.look().await.released, released);
+        }
+    }
 
-#[tokio::test]
-async fn l22_publication_whose_repeat_finds_itself_under_a_newer_seal_has_been_made_and_stays() {
-    let world = World::new().await;
-    world.rig.expire().await;
-    let newer = leases(&world.rig).acquire(&lock(), fixed()).await.unwrap();
-    let permit = world.lease.permit().unwrap();
-    let object = world.answers(Answer::Repeated(Some(newer)));
-    object.publish(&permit, "1").await.expect("it was made before the seal, which keeps what stands there");
-    assert_eq!(world.read().await.unwrap(), "1");
-    // From the seal on it is the late one.
-    let late = object.publish(&permit, "2").await;
-    assert!(matches!(late, Err(Error::Refused { refusal: Refusal::Superseded { .. }, .. })), "{late:?}");
-    assert_eq!((world.read().await.unwrap(), contents(&world.store).await), ("1".to_owned(), 1));
+    #[tokio::test]
+    async fn l22_publication_whose_repeat_finds_itself_has_been_made() {
+        let world = World::new().await;
+        let permit = world.lease.permit().unwrap();
+        world.answers(Answer::Repeated(None)).publish(&permit, "1").await.expect("it finds itself in the manifest");
+        assert_eq!(world.read().await.unwrap(), "1");
+    }
+
+    #[tokio::test]
+    async fn l22_publication_whose_repeat_finds_itself_under_a_newer_seal_has_been_made_and_stays() {
+        let world = World::new().await;
+        world.rig.expire().await;
+        let newer = leases(&world.rig).acquire(&lock(), fixed()).await.unwrap();
+        let permit = world.lease.permit().unwrap();
+        let object = world.answers(Answer::Repeated(Some(newer)));
+        object.publish(&permit, "1").await.expect("it was made before the seal, which keeps what stands there");
+        assert_eq!(world.read().await.unwrap(), "1");
+        // From the seal on it is the late one.
+        let late = object.publish(&permit, "2").await;
+        assert!(matches!(late, Err(Error::Refused { refusal: Refusal::Superseded { .. }, .. })), "{late:?}");
+        assert_eq!((world.read().await.unwrap(), contents(&world.store).await), ("1".to_owned(), 1));
+    }
 }
