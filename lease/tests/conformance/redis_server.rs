@@ -5,9 +5,8 @@ mod server;
 use std::time::Duration;
 
 use leastlock_lease::{
-    AcceptBestEffortToken, Acquire, Claim, CorrectnessLease, Durability, Error, Fence, Grant, Hold, LeaseStatus,
-    LeaseStore, Leases, LockName, OwnerNonce, Pause, RedisLeaseStore, Refusal, Release, Released, Renewal, Undurable,
-    Waiter,
+    AcceptBestEffortToken, Acquire, Claim, CorrectnessLease, Durability, Error, Fence, Grant, Hold, LeaseStore, Leases,
+    LockName, OwnerNonce, Pause, RedisLeaseStore, Refusal, Release, Released, Renewal, Undurable, Waiter,
 };
 use leastlock_testkit::TestDatabase;
 use leastlock_testkit::proxy::FaultProxy;
