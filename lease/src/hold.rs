@@ -45,7 +45,8 @@ impl Hold {
 
     /// Held for `ttl` from each confirmed renewal, and renewed in the background at about every third of it.
     ///
-    /// A holder that dies keeps others out for up to `ttl`; a holder that is paused for longer loses the lease.
+    /// A holder that dies keeps others out for up to `ttl`, or for as long as the store makes of it: etcd has a shortest TTL, and ZooKeeper
+    /// goes by its session. A holder that is paused for longer loses the lease.
     #[must_use]
     pub const fn renewed(ttl: Duration) -> Self {
         Self { ttl, renewed: true, limit: None, drift: None, permits_while_unconfirmed: false }

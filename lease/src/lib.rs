@@ -13,8 +13,10 @@
 //! - **A time-out is not an answer.** An unanswered acquisition is repeated under the same nonce and keeps its token; an
 //!   unanswered renewal makes the lease unconfirmed, and neither extends nor ends it; a lease whose work has an unknown outcome
 //!   is not released.
-//! - **Whoever dies blocks others for the TTL at most** and a stopped process that holds the guard row, on PostgreSQL and in
-//!   a transaction of [`Fence::begin`] on MariaDB, until its transaction's idle time-out.
+//! - **Whoever dies blocks others for as long as the store's lease lasts.** On SQL and Redis that is the TTL at most. etcd counts whole
+//!   seconds and has a shortest (2 s as it comes), ZooKeeper ends a session by its negotiated time-out, whatever the TTL, and an advisory
+//!   lock is free when the server knows that the session is over. A stopped process holds the guard row, on PostgreSQL and in a
+//!   transaction of [`Fence::begin`] on MariaDB, until its transaction's idle time-out.
 //! - **What a store cannot do is in its type.** A [`CorrectnessLease`] comes only from a [`FencedStore`]; an
 //!   [`EfficiencyLease`] comes from any store, and nothing protected takes it.
 //!

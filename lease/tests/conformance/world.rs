@@ -52,3 +52,19 @@ pub(crate) async fn write<DB: TestEngine>(
 pub(crate) async fn eventually(what: &str, condition: impl AsyncFnMut() -> bool) {
     leastlock_testkit::until(what, LIMIT, condition).await;
 }
+
+/// Whether one of the attempts that are made for so long is answered. Each is dropped when it takes longer than `attempt`.
+#[cfg(all(feature = "sqlite", any(feature = "redis", feature = "etcd")))]
+pub(crate) async fn answered_by_one_of_many<F: Future<Output = Result<(), leastlock_lease::StoreError>>>(
+    attempt: Duration,
+    limit: Duration,
+    ask: impl Fn() -> F,
+) -> bool {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < limit {
+        if tokio::time::timeout(attempt, ask()).await.is_ok_and(|answer| answer.is_ok()) {
+            return true;
+        }
+    }
+    false
+}
