@@ -31,7 +31,7 @@ use self::door::Doors;
 use self::ground::Ground;
 use self::holder::Conduct;
 use self::member::Member;
-use self::pair::{Pair, Tally};
+use self::pair::{Pair, Recovery, Tally};
 use self::verdict::Verdict;
 use super::{Backend, Part};
 use crate::options::LeaseOptions;
@@ -41,7 +41,8 @@ use crate::sheet::Sheet;
 use crate::statistics::{Spread, percentile};
 
 const BEYOND: &str = "max beyond the TTL s";
-const FIGURES: [&str; 9] = [
+const GRANTED: &str = "granted, max beyond the TTL s";
+const FIGURES: [&str; 10] = [
     "take-overs",
     "writes",
     "refused",
@@ -50,6 +51,7 @@ const FIGURES: [&str; 9] = [
     "p50 until the next write s",
     "p99 s",
     BEYOND,
+    GRANTED,
     "seconds",
 ];
 const CONDUCTS: [Conduct; 3] = [Conduct::Fenced, Conduct::Believing, Conduct::Unchecked];
@@ -211,14 +213,19 @@ async fn turn<DB: Doors>(
 
 #[expect(clippy::cast_precision_loss, reason = "counts and milliseconds of a run are far below 2^53")]
 fn figures(tally: &Tally, verdict: Verdict, ttl: Duration, took: Duration) -> Vec<f64> {
-    let mut sorted: Vec<u64> =
-        tally.recoveries.iter().map(|recovery| u64::try_from(recovery.as_millis()).unwrap_or(u64::MAX)).collect();
-    sorted.sort_unstable();
-    let [p50, p99, max] =
-        [50, 99, 100].map(|percent| percentile(&sorted, percent).map_or(f64::NAN, |ms| ms as f64 / 1e3));
+    let sorted = |time: fn(&Recovery) -> Duration| {
+        let ms = |recovery: &Recovery| u64::try_from(time(recovery).as_millis()).unwrap_or(u64::MAX);
+        let mut sorted: Vec<u64> = tally.recoveries.iter().map(ms).collect();
+        sorted.sort_unstable();
+        sorted
+    };
+    let seconds = |sorted: &[u64], percent| percentile(sorted, percent).map_or(f64::NAN, |ms| ms as f64 / 1e3);
+    let (granted, written) = (sorted(|recovery| recovery.granted), sorted(|recovery| recovery.written));
+    let [p50, p99, last] = [50, 99, 100].map(|percent| seconds(&written, percent));
+    let [beyond, granted_beyond] = [last, seconds(&granted, 100)].map(|max| max - ttl.as_secs_f64());
     let Verdict { applied, late, leases } = verdict;
     let counts = [tally.recoveries.len() as u64, applied, tally.refused, late, leases].map(|count| count as f64);
-    [&counts[..], &[p50, p99, max - ttl.as_secs_f64(), took.as_secs_f64()]].concat()
+    [&counts[..], &[p50, p99, beyond, granted_beyond, took.as_secs_f64()]].concat()
 }
 
 /// How long nobody could write, at most.
@@ -226,9 +233,11 @@ pub(super) fn aims(sheet: &Sheet) -> Vec<Aim> {
     let mut aims = Vec::new();
     for setting in sheet.settings() {
         for conduct in CONDUCTS.iter().filter(|conduct| **conduct != Conduct::Unchecked) {
-            let value = sheet.values(setting, conduct.name(), BEYOND).and_then(Spread::of);
-            let what = format!("{}, {setting}: {BEYOND}, {} (aim: 1 or less)", sheet.part, conduct.name());
-            aims.extend(value.map(|value| Aim { what, value }));
+            for figure in [GRANTED, BEYOND] {
+                let value = sheet.values(setting, conduct.name(), figure).and_then(Spread::of);
+                let what = format!("{}, {setting}: {figure}, {} (aim: 1 or less)", sheet.part, conduct.name());
+                aims.extend(value.map(|value| Aim { what, value }));
+            }
         }
     }
     aims

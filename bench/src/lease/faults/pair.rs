@@ -20,6 +20,8 @@ const LIMIT: Duration = Duration::from_mins(1);
 const OVERDUE: Duration = Duration::from_secs(10);
 /// Of the double nobody measures it: its open transaction may keep the other one from writing.
 const OVERDUE_OF_A_DOUBLE: Duration = Duration::from_secs(2);
+/// So long beyond the TTL, a take-over is worth a line.
+const NOTABLE: Duration = Duration::from_secs(1);
 /// How long a holder that believes in its lease goes on writing after its return.
 const LATE: Duration = Duration::from_millis(300);
 
@@ -40,12 +42,18 @@ pub(super) struct Pair<DB: Doors> {
 /// What came of the faults of a pair.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// From each fault to the first write of whoever took over.
-    pub(super) recoveries: Vec<Duration>,
+    pub(super) recoveries: Vec<Recovery>,
     /// Writes that the resource has refused.
     pub(super) refused: u64,
     /// Take-overs that no fault was the reason of: a busy machine stops processes as well.
     pub(super) unasked: u64,
+}
+
+/// From a fault until another holder had the lease, and until it had written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Recovery {
+    pub(super) granted: Duration,
+    pub(super) written: Duration,
 }
 
 /// What a fault does to a holder.
@@ -108,7 +116,14 @@ impl<DB: Doors> Pair<DB> {
         match wrote_at {
             // It was over before: no fault of ours.
             Some(wrote_at) if wrote_at < at => tally.unasked += 1,
-            Some(wrote_at) => tally.recoveries.push(wrote_at.saturating_sub(at)),
+            Some(wrote_at) => {
+                let granted_at = self.members[1 - holder].took.map_or(wrote_at, |took| took.at.min(wrote_at));
+                let [granted, written] = [granted_at, wrote_at].map(|then| then.saturating_sub(at));
+                if written > self.ttl + NOTABLE {
+                    eprintln!("{blow:?}: the next write after {written:?}, the lease granted after {granted:?}");
+                }
+                tally.recoveries.push(Recovery { granted, written });
+            }
             None if self.conduct == Conduct::Unchecked => tally.unasked += 1,
             None => anyhow::bail!(
                 "{:?} after {blow:?} of the holder of {token} nobody has taken over: {:?}",
