@@ -205,7 +205,7 @@ impl Held {
         }
         let (nonce, token, requests) = (self.acquisition.nonce, self.token, Arc::clone(&self.requests));
         let baton = Baton { nonce, token, requests, hold: *self.hold(), left, hand_ons };
-        self.queues.hand_on(self.name(), baton).is_ok()
+        self.queues.hand_on(self.name(), baton)
     }
 
     /// Nobody releases it any more, and the store is to know that.

@@ -95,8 +95,8 @@ impl Queues {
         }
     }
 
-    /// Hands the lease to the first waiter, if that one takes what there is; otherwise gives it back.
-    pub(crate) fn hand_on(&self, name: &LockName, baton: Baton) -> Result<(), Baton> {
+    /// Hands the lease to the first waiter, if that one takes what there is; answers whether.
+    pub(crate) fn hand_on(&self, name: &LockName, baton: Baton) -> bool {
         let names = self.lock();
         match names.get(name).and_then(VecDeque::front) {
             // Under the lock, so that a waiter which leaves has left before, or finds it.
@@ -105,9 +105,9 @@ impl Queues {
                     && first.mail().baton.is_none() =>
             {
                 first.tell(|mail| mail.baton = Some(baton));
-                Ok(())
+                true
             }
-            _ => Err(baton),
+            _ => false,
         }
     }
 

@@ -89,23 +89,20 @@ fn held_as(hold: Hold) -> Baton {
 #[test]
 fn a_lease_is_handed_to_one_who_takes_it_and_is_never_lost_on_the_way() {
     let queues = Arc::new(Queues::default());
-    assert!(queues.hand_on(&name(), baton()).is_err(), "nobody waits");
+    assert!(!queues.hand_on(&name(), baton()), "nobody waits");
     let fenced = queues.join(&name(), None, false).unwrap();
     let waiting = queues.join(&name(), Some(HOLD), false).unwrap();
-    assert!(queues.hand_on(&name(), baton()).is_err(), "a fenced lease needs a token of its own");
+    assert!(!queues.hand_on(&name(), baton()), "a fenced lease needs a token of its own");
     drop(fenced);
     let (longer, shorter) = (HOLD.ttl() * 2, HOLD.ttl() / 30);
     for other in [Hold::renewed(shorter), Hold::renewed(longer), HOLD.drift_allowance(shorter), Hold::fixed(HOLD.ttl())]
     {
-        assert!(
-            queues.hand_on(&name(), held_as(other)).is_err(),
-            "its renewals would not go by what stands: {other:?}"
-        );
+        assert!(!queues.hand_on(&name(), held_as(other)), "its renewals would not go by what stands: {other:?}");
     }
     let handed = baton();
     let nonce = handed.nonce;
-    assert!(queues.hand_on(&name(), handed).is_ok());
-    assert!(queues.hand_on(&name(), baton()).is_err(), "it has one");
+    assert!(queues.hand_on(&name(), handed));
+    assert!(!queues.hand_on(&name(), baton()), "it has one");
     assert!(is_woken(&waiting) && waiting.has_baton());
     let left_with = waiting.leave().expect("whoever leaves at that moment gets it all the same");
     assert_eq!(left_with.nonce, nonce);

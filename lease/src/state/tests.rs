@@ -5,6 +5,7 @@ use super::*;
 const TTL: Duration = Duration::from_secs(10);
 /// The TTL less TTL/100 and 2 ms.
 const CERTAIN: Duration = Duration::from_millis(9_898);
+const DRIFT: Duration = Duration::from_millis(102);
 const MS: Duration = Duration::from_millis(1);
 
 /// What a lease looks like to its holder; the real machine and its mutants.
@@ -140,7 +141,7 @@ fn differs_from_model<M: Machine>(seed: u64) -> Option<String> {
     let hold = Hold::renewed(TTL).max_hold(TTL * random.u32(1..6));
     let mut now = BootTime::after_boot(Duration::from_secs(random.u64(1..1000)));
     let end = now + hold.longest_hold();
-    let certain = |sent: BootTime, ttl: Duration| (sent + (ttl.min(TTL) - (TTL - CERTAIN))).min(end);
+    let certain = |sent: BootTime, ttl: Duration| (sent + ttl.min(TTL).saturating_sub(DRIFT)).min(end);
     let (mut machine, mut until, mut over, mut waiting) = (M::begin(hold, now), certain(now, TTL), false, None);
     for step in 0..40 {
         // Mostly short steps, now and then a suspension.
