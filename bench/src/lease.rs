@@ -3,7 +3,7 @@
 //! | module | concept |
 //! |---|---|
 //! | `locks` | what a backend brings: its store, and the two commands by hand |
-//! | `sql`, `redis` | the backends |
+//! | `sql`, `redis`, `etcd`, `zookeeper` | the backends |
 //! | `backend` | all of them, a line each |
 //! | `way` | the contenders, and one cycle of each |
 //! | `turn` | the clients of one turn, and whether they kept each other out |
@@ -12,12 +12,14 @@
 
 mod aims;
 mod backend;
+mod etcd;
 mod faults;
 mod locks;
 mod redis;
 mod sql;
 mod turn;
 mod way;
+mod zookeeper;
 
 use std::time::Duration;
 
@@ -129,7 +131,7 @@ pub(crate) async fn run(options: &LeaseOptions) -> anyhow::Result<Report> {
 /// Lets the contenders of these parts run in turn.
 async fn compare(options: &LeaseOptions, parts: &[Part], backends: &[Backend]) -> anyhow::Result<Report> {
     let mut sites = Vec::new();
-    for backend in backends.iter().filter(|backend| backend.is_measured() || !options.backends.is_empty()) {
+    for backend in backends {
         sites.push(backend.create().await?);
     }
     let mut engines = Vec::new();

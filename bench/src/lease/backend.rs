@@ -2,54 +2,47 @@
 
 use std::sync::Arc;
 
-use anyhow::bail;
 use clap::ValueEnum;
+use leastlock_lease::{LeaseStore, Order};
 use leastlock_testkit::database::{MySql, Postgres, Sqlite};
-use leastlock_testkit::{ETCD_ENDPOINTS, ZOOKEEPER_CONNECT};
 use serde::{Deserialize, Serialize};
 
 use super::Round;
+use super::etcd::Etcd;
 use super::locks::Locks;
 use super::redis::Redis;
 use super::sql::Sql;
 use super::turn::Turn;
+use super::zookeeper::ZooKeeper;
 use crate::sheet::Sheet;
 
-/// Behind the first semicolon are those that only meet faults: there are no two commands on them that one would write by hand.
 macro_rules! backends {
-    (
-        $($(#[$doc:meta])* $name:ident: $locks:ty = $label:literal),+ ;
-        $($(#[$only_doc:meta])* $only:ident: $variable:ident = $only_label:literal),+ $(,)?
-    ) => {
+    ($($(#[$doc:meta])* $name:ident: $locks:ty = $label:literal),+ $(,)?) => {
         /// Where the locks are.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
         pub(crate) enum Backend {
-            $($(#[$doc])* $name,)+
-            $($(#[$only_doc])* $only),+
+            $($(#[$doc])* $name),+
         }
 
         impl Backend {
             /// Its name in the report.
             pub(super) const fn label(self) -> &'static str {
                 match self {
-                    $(Self::$name => $label,)+
-                    $(Self::$only => $only_label),+
+                    $(Self::$name => $label),+
                 }
             }
 
-            /// Whether there are two commands to compare with.
-            pub(super) const fn is_measured(self) -> bool {
+            /// Whether those that wait come in their turn.
+            pub(super) fn is_fair(self) -> bool {
                 match self {
-                    $(Self::$name => true,)+
-                    $(Self::$only => false),+
+                    $(Self::$name => <$locks as Locks>::Store::CAPABILITIES.order == Order::Fifo),+
                 }
             }
 
             /// What there is not, if it cannot be used here.
             pub(super) fn missing(self) -> Option<String> {
                 let server = match self {
-                    $(Self::$name => <$locks>::SERVER,)+
-                    $(Self::$only => Some($variable)),+
+                    $(Self::$name => <$locks>::SERVER),+
                 };
                 let server = server.filter(|variable| std::env::var_os(variable).is_none())?;
                 Some(format!("{} ({server} is not set: eval \"$(scripts/services env)\")", self.label()))
@@ -58,8 +51,7 @@ macro_rules! backends {
             /// Makes what the locks need.
             pub(super) async fn create(self) -> anyhow::Result<Site> {
                 Ok(match self {
-                    $(Self::$name => Site::$name(<$locks>::create().await?),)+
-                    _ => bail!("{} is not measured, it only meets faults", self.label()),
+                    $(Self::$name => Site::$name(<$locks>::create().await?)),+
                 })
             }
         }
@@ -103,11 +95,11 @@ backends! {
     /// MariaDB; needs `LEASTLOCK_MYSQL_URL`.
     Mariadb: Sql<MySql> = "MariaDB",
     /// The second of the Redis that `LEASTLOCK_REDIS_URLS` names.
-    Redis: Redis = "Redis" ;
-    /// etcd, for `pauses` and `cuts` only; needs `LEASTLOCK_ETCD_ENDPOINTS`.
-    Etcd: ETCD_ENDPOINTS = "etcd",
-    /// ZooKeeper, for `pauses` and `cuts` only; needs `LEASTLOCK_ZOOKEEPER_CONNECT`.
-    Zookeeper: ZOOKEEPER_CONNECT = "ZooKeeper",
+    Redis: Redis = "Redis",
+    /// The first etcd that `LEASTLOCK_ETCD_ENDPOINTS` names.
+    Etcd: Etcd = "etcd",
+    /// The first ZooKeeper that `LEASTLOCK_ZOOKEEPER_CONNECT` names.
+    Zookeeper: ZooKeeper = "ZooKeeper",
 }
 
 async fn hold<L: Locks>(locks: &L, label: &str, round: &Round<'_>, sheet: &mut Sheet) -> anyhow::Result<()> {

@@ -6,18 +6,16 @@ use anyhow::Context;
 use leastlock_core::Engine;
 use leastlock_lease::MIGRATIONS;
 use leastlock_testkit::proxy::{FaultProxy, mysql, postgres};
-use leastlock_testkit::{ETCD_ENDPOINTS, REDIS_URLS, TestDatabase, ZOOKEEPER_CONNECT};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, lookup_host};
+use leastlock_testkit::{REDIS_URLS, TestDatabase};
+use tokio::net::lookup_host;
 
 use super::door::{self, Doors, is_one_file};
 use super::holder::{Conduct, Task};
 use crate::lease::Backend;
+use crate::lease::etcd::Etcd;
 use crate::lease::locks::Locks;
 use crate::lease::redis::Redis;
-
-/// How long a server may take to say which version it is.
-const LIMIT: Duration = Duration::from_secs(10);
+use crate::lease::zookeeper::ZooKeeper;
 
 /// What the pairs of one backend share.
 pub(super) struct Ground<DB: Doors> {
@@ -35,8 +33,8 @@ enum Server {
     /// In the database of the door.
     Beside,
     Redis(Redis),
-    /// An address, and the name under which the keys are.
-    Other(String, String),
+    Etcd(Etcd),
+    ZooKeeper(ZooKeeper),
 }
 
 /// A door, and the database that it is in.
@@ -62,30 +60,22 @@ impl<DB: Doors> Ground<DB> {
             door::prepare(&database).await;
             databases.push(database);
         }
-        let first = |variable: &str| -> anyhow::Result<String> {
-            let addresses = std::env::var(variable).with_context(|| format!("{variable} is not set"))?;
-            Ok(addresses.split(',').next().unwrap_or_default().to_owned())
-        };
-        let namespace = format!("bench-{:016x}", fastrand::u64(..));
         let locks = match backend {
             Backend::Postgres | Backend::Sqlite | Backend::Mariadb => Server::Beside,
             Backend::Redis => Server::Redis(Redis::create().await.context(REDIS_URLS)?),
-            Backend::Etcd => Server::Other(first(ETCD_ENDPOINTS)?, namespace),
-            Backend::Zookeeper => Server::Other(first(ZOOKEEPER_CONNECT)?, namespace),
+            Backend::Etcd => Server::Etcd(Etcd::create().await?),
+            Backend::Zookeeper => Server::ZooKeeper(ZooKeeper::create().await?),
         };
         Ok(Self { backend, databases, locks, doors: 0, holders: 0 })
     }
 
     /// Name and version of the locks' server.
     pub(super) async fn about(&self) -> anyhow::Result<String> {
-        match (&self.locks, self.backend) {
-            (Server::Redis(redis), _) => redis.about().await,
-            (Server::Other(address, _), Backend::Etcd) => {
-                let mut client = etcd_client::Client::connect([address], None).await?;
-                Ok(format!("etcd {}", client.status().await?.version()))
-            }
-            (Server::Other(address, _), _) => tokio::time::timeout(LIMIT, version_of_zookeeper(address)).await?,
-            (Server::Beside, _) => {
+        match &self.locks {
+            Server::Redis(redis) => redis.about().await,
+            Server::Etcd(etcd) => etcd.about().await,
+            Server::ZooKeeper(zookeeper) => zookeeper.about().await,
+            Server::Beside => {
                 let mut connection = self.database(0).pool.acquire().await?;
                 let about = DB::fetch_query(&mut connection, sqlx::query(DB::ABOUT)).await?;
                 Ok(about.context("the server has no version")?.text(0)?)
@@ -116,7 +106,8 @@ impl<DB: Doors> Ground<DB> {
         let (store, namespace) = match &self.locks {
             Server::Beside => (resource.clone(), String::new()),
             Server::Redis(redis) => redis.address(),
-            Server::Other(address, namespace) => (address.clone(), namespace.clone()),
+            Server::Etcd(etcd) => etcd.address(),
+            Server::ZooKeeper(zookeeper) => zookeeper.address(),
         };
         let (backend, door, holder) = (self.backend, place.door, self.holders);
         Task { backend, conduct, ttl, door, holder, store, namespace, resource }
@@ -127,7 +118,7 @@ impl<DB: Doors> Ground<DB> {
         let (doors, resource) = through::<DB>(&task.resource).await;
         let (locks, store) = match &self.locks {
             Server::Beside => through::<DB>(&task.store).await,
-            Server::Redis(_) | Server::Other(..) => {
+            Server::Redis(_) | Server::Etcd(_) | Server::ZooKeeper(_) => {
                 let server = authority(&task.store);
                 let address = lookup_host(server).await?.next().context("the host has an address")?;
                 let proxy = FaultProxy::start(address).await;
@@ -139,12 +130,14 @@ impl<DB: Doors> Ground<DB> {
         Ok(Network { locks, doors })
     }
 
-    /// Removes what was made. Databases end with their values, keys in etcd and nodes in ZooKeeper with their holders.
+    /// Removes what was made. Databases end with their values.
     pub(super) async fn end(self) -> anyhow::Result<()> {
-        if let Server::Redis(redis) = self.locks {
-            redis.end().await?;
+        match self.locks {
+            Server::Beside => Ok(()),
+            Server::Redis(redis) => redis.end().await,
+            Server::Etcd(etcd) => etcd.end().await,
+            Server::ZooKeeper(zookeeper) => zookeeper.end().await,
         }
-        Ok(())
     }
 
     fn database(&self, number: usize) -> &TestDatabase<DB> {
@@ -170,16 +163,6 @@ fn authority(address: &str) -> &str {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or(rest);
     authority.rsplit('@').next().unwrap_or(authority)
-}
-
-/// By its four letters, which the client does not know.
-async fn version_of_zookeeper(address: &str) -> anyhow::Result<String> {
-    let mut stream = TcpStream::connect(authority(address)).await?;
-    stream.write_all(b"srvr").await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let version = answer.strip_prefix("Zookeeper version: ").and_then(|rest| rest.split(['-', ',']).next());
-    Ok(format!("ZooKeeper {}", version.unwrap_or("?")))
 }
 
 #[cfg(test)]

@@ -101,9 +101,9 @@ impl<DB: Doors> Pair<DB> {
         let blow = self.blow();
         let at = self.strike(holder, blow)?;
         let overdue = if self.conduct == Conduct::Unchecked { OVERDUE_OF_A_DOUBLE } else { OVERDUE };
-        let takes_over = |other: &Member| other.wrote.is_some_and(|wrote| wrote.token > token);
+        let has_written = |other: &Member| other.wrote.is_some_and(|wrote| wrote.token > token);
         let other = &mut self.members[1 - holder];
-        let taken_over = other.says(takes_over, self.ttl + overdue);
+        let taken_over = other.says(has_written, self.ttl + overdue);
         let wrote_at = other.wrote.filter(|_| taken_over).map(|wrote| wrote.at);
         std::thread::sleep(Duration::from_millis(self.rng.u64(50..300)));
         self.relieve(holder, blow);
