@@ -13,6 +13,7 @@ use std::time::Duration;
 use etcd_client::{Client, ConnectOptions, Error};
 
 use crate::capabilities::{Capabilities, FloorRule, Order, WakeUp};
+use crate::clock::{BootClock, Clock};
 use crate::store::{Claim, FairStore, FencedStore, Grant, LeaseStore, Release, Renewal, StoreError};
 use crate::token::FencingToken;
 
@@ -43,6 +44,8 @@ pub use waiter::EtcdWaiter;
 /// - A cluster that was restored from a snapshot counts on from there. Its store cannot raise the counter, and says so
 ///   ([`Grant::BelowFloor`]) where a [floor](crate::Acquire::floor) is given. Restore with `etcdutl snapshot restore
 ///   --bump-revision`, which etcd 3.6 has, or write until the revision has passed the floor.
+/// - A claim may stand on the lease of an earlier one of this process. One that was extended less than a twentieth of its time ago is not
+///   extended once more, and what is granted is as much shorter.
 /// - A user needs the role to read and write the keys under `leastlock/`. It is the options' (`with_user`), or that of the client's
 ///   certificate. A member whose certificate is not trusted, or that does not trust the client's, is left for the next one; when all have
 ///   refused, one after the other, the error is permanent.
@@ -105,8 +108,8 @@ impl EtcdLeaseStore {
     }
 
     async fn attempt(&self, client: &Client, claim: &Claim<'_>) -> Result<Grant<FencingToken>, Error> {
-        let keys = self.keys(claim);
-        let (seen, lease) = match self.look_again(client, &keys, claim).await? {
+        let (keys, began) = (self.keys(claim), BootClock.now());
+        let (mut seen, lease) = match self.look_again(client, &keys, claim).await? {
             Some(found) => found,
             None => self.enter(client, &keys, claim).await?,
         };
@@ -121,12 +124,16 @@ impl EtcdLeaseStore {
             return Ok(Grant::BelowFloor { token });
         }
         if seen.is_owner() {
-            return Ok(Grant::Granted { token, ttl: lease.ttl });
+            return Ok(Grant::Granted { token, ttl: lease.left_at(began) });
         }
-        let (place, remaining) = tokio::try_join!(
-            requests::predecessor(client, &keys, token.value()),
-            requests::remaining(client, seen.oldest.as_ref())
-        )?;
+        let known = seen.place.take();
+        let place = async {
+            match known {
+                Some(place) => Ok(place),
+                None => requests::predecessor(client, &keys, token.value()).await,
+            }
+        };
+        let (place, remaining) = tokio::try_join!(place, requests::remaining(client, seen.oldest.as_ref()))?;
         self.claims.waits(claim.nonce, place);
         Ok(Grant::Held(seen.holder(remaining)))
     }
@@ -140,8 +147,11 @@ impl EtcdLeaseStore {
         claim: &Claim<'_>,
     ) -> Result<Option<(Seen, EtcdLease)>, Error> {
         let Some((lease, token)) = self.claims.seen(claim.nonce) else { return Ok(None) };
-        let (kept, seen) = tokio::try_join!(requests::keep_alive(client, lease), requests::look(client, keys))?;
+        let (kept, seen) = tokio::try_join!(extended(client, lease), requests::look(client, keys))?;
         let stands = seen.own.as_ref().is_some_and(|own| own.create_revision() == token && own.lease() == lease.id);
+        if let Some(kept) = kept {
+            self.claims.confirmed(claim.nonce, kept.confirmed);
+        }
         Ok(kept.filter(|_| stands).map(|lease| (seen, lease)))
     }
 
@@ -153,8 +163,7 @@ impl EtcdLeaseStore {
         if let Some(lease) = known {
             self.claims.sends(claim.nonce, lease);
             // Side by side: if both are answered, the key stands on a lease that was extended.
-            let (kept, seen) =
-                tokio::try_join!(requests::keep_alive(client, lease), requests::enter(client, keys, claim, lease))?;
+            let (kept, seen) = tokio::try_join!(extended(client, lease), requests::enter(client, keys, claim, lease))?;
             if let (Some(lease), Some(seen)) = (kept, seen) {
                 return self.entered(client, claim, seen, lease, in_doubt).await;
             }
@@ -285,6 +294,11 @@ impl LeaseStore for EtcdLeaseStore {
 
 impl FencedStore for EtcdLeaseStore {}
 impl FairStore for EtcdLeaseStore {}
+
+/// The lease, extended unless that was done a moment ago; `None` if there is no such lease any more.
+async fn extended(client: &Client, lease: EtcdLease) -> Result<Option<EtcdLease>, Error> {
+    if lease.is_fresh() { Ok(Some(lease)) } else { requests::keep_alive(client, lease).await }
+}
 
 /// The lease of a key ended between two requests of one attempt; the next attempt makes another.
 fn vanished() -> Error {

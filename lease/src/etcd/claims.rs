@@ -4,12 +4,15 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::clock::{BootClock, BootTime, Clock};
 use crate::token::OwnerNonce;
 
 /// How many leases are kept for later claims. What is left over runs out by itself.
 const MOST_IDLE: usize = 64;
+/// For this part of its time a lease counts as just extended. The grant is shorter by what has passed of it.
+const FRESH: u32 = 20;
 
 /// A lease of etcd, of one claim at a time.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +23,7 @@ pub(super) struct EtcdLease {
     /// What the server has granted: it has a shortest one of its own.
     pub(super) ttl: Duration,
     /// When that was last confirmed, or a little before.
-    pub(super) confirmed: Instant,
+    pub(super) confirmed: BootTime,
 }
 
 impl EtcdLease {
@@ -28,7 +31,17 @@ impl EtcdLease {
     pub(super) fn found(id: i64, ttl: Duration) -> Self {
         let asked = whole_seconds(ttl);
         let ttl = Duration::from_secs(asked.unsigned_abs());
-        Self { id, asked, ttl, confirmed: Instant::now() }
+        Self { id, asked, ttl, confirmed: BootClock.now() }
+    }
+
+    /// How much was left of it at a moment: all, if it was confirmed after that.
+    pub(super) fn left_at(&self, moment: BootTime) -> Duration {
+        self.ttl.saturating_sub(moment.since(self.confirmed))
+    }
+
+    /// Whether it was confirmed so lately that to extend it is not worth a request.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.left_at(BootClock.now()) >= self.ttl - self.ttl / FRESH
     }
 }
 
@@ -85,7 +98,7 @@ impl Claims {
     /// A lease that is free and has most of its time left.
     pub(super) fn take_idle(&self, asked: i64) -> Option<EtcdLease> {
         let mut kept = self.kept();
-        kept.idle.retain(|lease| lease.confirmed.elapsed() < lease.ttl / 2);
+        kept.idle.retain(|lease| lease.left_at(BootClock.now()) > lease.ttl / 2);
         let last = kept.idle.iter().rposition(|lease| lease.asked == asked)?;
         Some(kept.idle.swap_remove(last))
     }
@@ -109,7 +122,7 @@ impl Claims {
         }
     }
 
-    pub(super) fn confirmed(&self, nonce: OwnerNonce, at: Instant) {
+    pub(super) fn confirmed(&self, nonce: OwnerNonce, at: BootTime) {
         if let Some(standing) = self.kept().standings.get_mut(&nonce) {
             standing.lease.confirmed = at;
         }

@@ -1,6 +1,6 @@
 //! The keys of a lock, and what is asked of the server.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use etcd_client::{
     Client, Compare, CompareOp, Error, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget, Txn, TxnOp,
@@ -9,6 +9,7 @@ use etcd_client::{
 
 use super::claims::{EtcdLease, Place};
 use super::connection::is_not_found;
+use crate::clock::{BootClock, Clock};
 use crate::lock_name::LockName;
 use crate::store::{Claim, Holder};
 use crate::token::{FencingToken, OwnerHash, OwnerNonce};
@@ -41,6 +42,12 @@ impl Keys {
         let oldest = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1);
         vec![TxnOp::get(&*self.own, None), TxnOp::get(&*self.queue, Some(oldest)), TxnOp::get(&*self.released, None)]
     }
+
+    /// The youngest two claims: of who has just put its own, that and the one before it.
+    fn get_youngest(&self) -> TxnOp {
+        let youngest = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Descend).with_limit(2);
+        TxnOp::get(&*self.queue, Some(youngest.with_keys_only()))
+    }
 }
 
 /// What stands at the server, at one revision.
@@ -49,16 +56,24 @@ pub(super) struct Seen {
     pub(super) own: Option<KeyValue>,
     pub(super) oldest: Option<KeyValue>,
     released: Option<KeyValue>,
+    /// Where the claim stands in the queue, if it has just entered.
+    pub(super) place: Option<Place>,
 }
 
 impl Seen {
     fn read(response: &TxnResponse) -> Self {
         let mut gets = response.op_responses().into_iter().filter_map(|answer| match answer {
-            TxnOpResponse::Get(mut get) => Some(get.take_kvs().into_iter().next()),
+            TxnOpResponse::Get(mut get) => Some(get.take_kvs()),
             _ => None,
         });
-        let mut next = || gets.next().flatten();
-        Self { own: next(), oldest: next(), released: next() }
+        let mut next = || gets.next().and_then(|kvs| kvs.into_iter().next());
+        let (own, oldest, released) = (next(), next(), next());
+        let revision = response.header().map_or(0, etcd_client::ResponseHeader::revision);
+        let place = gets.next().map(|youngest| Place {
+            predecessor: youngest.into_iter().nth(1).map(|before| before.into_key_value().0),
+            revision,
+        });
+        Self { own, oldest, released, place }
     }
 
     /// Whether the own key is the oldest.
@@ -133,6 +148,7 @@ pub(super) async fn enter(
     let absent = Compare::version(&*keys.own, CompareOp::Equal, 0);
     let (mut entering, gets) = (vec![put], keys.gets());
     entering.extend(gets.clone());
+    entering.push(keys.get_youngest());
     let enter = Txn::new().when([absent]).and_then(entering).or_else(gets);
     match client.kv_client().txn(enter).await {
         Ok(response) => Ok(Some(Seen::read(&response))),
@@ -201,7 +217,7 @@ pub(super) async fn predecessor(client: &Client, keys: &Keys, token: i64) -> Res
 }
 
 pub(super) async fn grant(client: &Client, asked: i64) -> Result<EtcdLease, Error> {
-    let confirmed = Instant::now();
+    let confirmed = BootClock.now();
     let granted = client.lease_client().grant(asked, None).await?;
     Ok(EtcdLease { id: granted.id(), asked, ttl: seconds(granted.ttl()), confirmed })
 }
@@ -209,7 +225,7 @@ pub(super) async fn grant(client: &Client, asked: i64) -> Result<EtcdLease, Erro
 /// Extends the lease; `None` if there is no such lease any more. It asks on a stream of its own, so that none can come to
 /// stall unnoticed between two times.
 pub(super) async fn keep_alive(client: &Client, lease: EtcdLease) -> Result<Option<EtcdLease>, Error> {
-    let confirmed = Instant::now();
+    let confirmed = BootClock.now();
     match client.lease_client().keep_alive(lease.id).await {
         // Answered already: it waits for the first answer.
         Ok(_stream) => Ok(Some(EtcdLease { confirmed, ..lease })),
