@@ -32,6 +32,10 @@
 //! A **fixed** lease must outlast the work itself: `TTL ≥ (W₉₉.₉ + P₉₉.₉ + R₉₉.₉ + 2 ms) / 0.99`. Where that is no longer than the renewed
 //! one's TTL, renewals are of no use.
 //!
+//! What is not in it: the TTL is also the bound for idling inside of a checked transaction, unless
+//! [`Fence::idle_timeout`](crate::Fence::idle_timeout) says otherwise, and of one of [`once`](crate::Leases::once) in any case. It must be longer
+//! than the longest pause between two statements there.
+//!
 //! The longest hold is twice the work's 99.9th percentile and what is added to it: work that takes longer hangs.
 
 use std::time::Duration;
@@ -98,6 +102,9 @@ impl Tail {
 ///
 /// The rules, and why: a renewed lease must survive a pause of the 99.9th percentile, and one of the 99th together with an attempt to
 /// renew that is not answered; a fixed one must outlast the work. (The arithmetic stands at the top of `src/budget.rs`, and in the guide.)
+///
+/// It does not know of pauses between two statements of a checked transaction, whose idling the TTL bounds as well, unless
+/// [`Fence::idle_timeout`](crate::Fence::idle_timeout) says otherwise.
 ///
 /// ```
 /// use std::time::Duration;

@@ -242,6 +242,9 @@ impl<S: FencedStore> Election<S> {
     /// A term that is lost ends its work, and another campaign follows. Work that answers `Ok` while its term stands resigns for good.
     /// Cancelled, the work is asked to end by [`Scope::cancelled`], and the leadership is given up as soon as it has.
     ///
+    /// To spawn it, `work` must own what each term uses, which an `async` closure only lends:
+    /// `move |scope| { let pool = pool.clone(); async move { … } }`.
+    ///
     /// # Errors
     /// What the work said, and what [`campaign`](Self::campaign) says.
     ///

@@ -102,7 +102,8 @@ impl Fence {
 
     /// How long a checked transaction may idle before the server ends it (PostgreSQL: at least 1 ms; MariaDB: whole seconds,
     /// rounded up, and only in a transaction of [`begin`](Self::begin)). A stricter setting of the session stays. It bounds how
-    /// long a stopped holder can keep the next one from sealing.
+    /// long a stopped holder can keep the next one from sealing, and must be longer than the work's longest pause between two
+    /// statements; give a fence with a long one a [`seal_limit`](Self::seal_limit) that is longer.
     #[must_use]
     pub const fn idle_timeout(mut self, idle_timeout: Duration) -> Self {
         self.idle_timeout = Some(idle_timeout);

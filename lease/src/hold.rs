@@ -9,6 +9,10 @@ const LONGEST_ATTEMPT: Duration = Duration::from_secs(30);
 
 /// How long a lease is held: its TTL, whether it is renewed, and for how long at most.
 ///
+/// The TTL is also how long a [checked](crate::Fence::check) transaction may idle between two of its statements, unless
+/// [`Fence::idle_timeout`](crate::Fence::idle_timeout) says otherwise, and one of [`once`](crate::Leases::once) in any case: let it be longer
+/// than the longest pause there, however well the lease is renewed.
+///
 /// | limit | default |
 /// |---|---|
 /// | TTL | given; 10 ms to 24 h |

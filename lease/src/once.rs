@@ -75,6 +75,10 @@ impl<S: LeaseStore> Leases<S> {
     /// # }
     /// ```
     ///
+    /// The run takes as long as `hold` allows: **1 h**, unless [`max_hold`](Hold::max_hold) says otherwise. Its transaction may idle between two
+    /// statements for as long as the TTL.
+    ///
+    /// A renewal takes a connection while the transaction keeps one: give a pool that has both one more than there are runs at a time.
     /// On SQLite a renewal waits for the work's transaction if both are in one file: give the lease a TTL that is longer than the
     /// transaction, or keep it elsewhere.
     ///

@@ -31,7 +31,11 @@ use crate::wake::Bells;
 /// On PostgreSQL a waiter is notified of a release, in the release's own transaction and only if somebody waits; the waiters
 /// of a store share one connection for it, beside the pool's, while there are any. On SQLite and MariaDB they poll.
 ///
-/// That one connects as the pool does. A certificate or a password that is refused is no time-out: it ends an acquisition at once.
+/// Each request takes a connection of the pool for a moment. If the work's transactions come from the same pool, it needs one connection more
+/// than there are of them at a time: on a pool of one, no renewal gets through while a transaction is open, and the lease is lost. On SQLite
+/// no renewal gets through while another transaction has the file's write lock, whatever the pool.
+///
+/// The waiters' one connects as the pool does. A certificate or a password that is refused is no time-out: it ends an acquisition at once.
 #[derive(Debug)]
 pub struct SqlLeaseStore<DB: Dialect> {
     pool: Pool<DB>,

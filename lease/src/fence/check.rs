@@ -82,6 +82,9 @@ impl Fence {
     /// connections, or a process that is stopped here keeps the next holder from sealing until its connection ends. On
     /// SQLite it takes the file's write lock; call it before anything is read in the transaction, or it may be busy.
     ///
+    /// Commit with `leastlock_core::commit`: sqlx's own may answer `Ok` for a transaction that PostgreSQL had aborted. That of
+    /// [`begin`](Fence::begin) does not.
+    ///
     /// It belongs in the transaction itself. What sqlx's `begin` answers inside of a transaction is a savepoint, and is not taken. One that was
     /// set by hand (`SAVEPOINT`) cannot be seen: do not check in it, since rolling it back frees the guard row.
     ///
