@@ -50,8 +50,9 @@ pub(crate) fn handed_on(held: &Held) {
     event!(held, released_at_ms = unix_ms(Duration::ZERO), "lease handed on within the process");
 }
 
-pub(crate) fn left_to_expire(held: &Held, remaining: Duration, outlived: usize) {
-    event!(held, expires_at_ms = unix_ms(remaining), outlived, "lease left to expire");
+/// Without a time if the lease was lost before: how long the store keeps it is not known then.
+pub(crate) fn left_to_expire(held: &Held, remaining: Option<Duration>, outlived: usize) {
+    event!(held, expires_at_ms = remaining.map(unix_ms), outlived, "lease left to expire");
 }
 
 pub(crate) fn outlived(held: &Held, tasks: usize) {

@@ -1,5 +1,6 @@
 //! A lease: held, renewed in the background, and ended in one of few ways.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +72,6 @@ pub type EfficiencyLease = Lease<Efficiency>;
 /// Use it by [`run`](Self::run), which ties its renewal to the work. Used by hand it is renewed in the background until it
 /// is [released](Self::release) or dropped. Dropped, it ends its renewal, refuses its permits, and is left to expire,
 /// because nobody said that the work was done.
-#[derive(Debug)]
 #[must_use = "a lease that is dropped keeps others out until it expires"]
 pub struct Lease<K: Kind> {
     held: Arc<Held>,
@@ -140,5 +140,11 @@ impl<K: Kind> Drop for Lease<K> {
             renewal.stop();
             self.held.end(LossReason::Abandoned);
         }
+    }
+}
+
+impl<K: Kind> fmt::Debug for Lease<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("held", &self.held).finish_non_exhaustive()
     }
 }

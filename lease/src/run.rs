@@ -200,7 +200,7 @@ impl Run {
         let ending = if known {
             Ending::Released(release(held, renewal).await)
         } else {
-            let remaining = held.remaining().unwrap_or_default();
+            let remaining = held.remaining().ok();
             held.end(LossReason::Abandoned);
             event::left_to_expire(&held, remaining, outlived);
             if let Some(renewal) = renewal {
@@ -225,7 +225,7 @@ impl Drop for Run {
         if !self.armed {
             return;
         }
-        let remaining = self.held.remaining().unwrap_or_default();
+        let remaining = self.held.remaining().ok();
         self.stop_renewal();
         self.held.end(LossReason::Abandoned);
         self.tasks.drop_all();
