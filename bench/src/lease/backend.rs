@@ -58,6 +58,7 @@ macro_rules! backends {
 
         /// A backend that is there.
         #[derive(Debug)]
+        #[expect(clippy::large_enum_variant, reason = "there is one in a run")]
         pub(super) enum Site {
             $($name($locks)),+
         }

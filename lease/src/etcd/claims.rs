@@ -41,7 +41,7 @@ impl EtcdLease {
 
     /// Whether it was confirmed so lately that to extend it is not worth a request.
     pub(super) fn is_fresh(&self) -> bool {
-        self.left_at(BootClock.now()) >= self.ttl - self.ttl / FRESH
+        self.left_at(BootClock.now()) >= self.ttl.saturating_sub(self.ttl / FRESH)
     }
 }
 

@@ -60,8 +60,8 @@ async fn one_holder_whoever_leads<C: Cluster>() {
 /// The one that holds is at the leader, and those who wait at all three.
 async fn leader_dies<C: Cluster>(cluster: &mut C, leader: usize, door: &Arc<Door>) {
     let hold = Hold::renewed(TTL);
-    let held = Leases::new(cluster.store(leader)).acquire(&lock(), hold).await.unwrap();
-    door.enter(&held);
+    let first = Leases::new(cluster.store(leader)).acquire(&lock(), hold).await.unwrap();
+    door.enter(&first);
     let waiters = [0, 1, 2].map(|member| {
         let (leases, door) = (Leases::new(cluster.store(member)), Arc::clone(door));
         tokio::spawn(async move { take_turns(&leases, &door).await })
@@ -71,15 +71,15 @@ async fn leader_dies<C: Cluster>(cluster: &mut C, leader: usize, door: &Arc<Door
     let killed_at = BootClock.now();
     cluster.kill(leader);
     let confirmed_since = killed_at + TTL.saturating_sub(hold.drift());
-    eventually("it is renewed at the next leader, or lost by its deadline", async || match held.status() {
+    eventually("it is renewed at the next leader, or lost by its deadline", async || match first.status() {
         LeaseStatus::Held { deadline } => deadline > confirmed_since,
         status => matches!(status, LeaseStatus::Lost { .. }),
     })
     .await;
-    if let LeaseStatus::Held { .. } = held.status() {
-        assert_ne!(held.release().await, Released::NotOwner, "it was confirmed");
+    if let LeaseStatus::Held { .. } = first.status() {
+        assert_ne!(first.release().await, Released::NotOwner, "it was confirmed");
     } else {
-        drop(held);
+        drop(first);
     }
     for waiter in waiters {
         timeout(2 * LIMIT, waiter).await.expect("every waiter gets through").unwrap();
@@ -100,16 +100,16 @@ async fn take_turns<S: FencedStore>(leases: &Leases<S>, door: &Door) {
 async fn most_are_gone<C: Cluster>(cluster: &mut C, (next, last): (usize, usize), door: &Arc<Door>) {
     let [leases, others] = [(); 2].map(|()| Leases::new(cluster.store(next)));
     let hold = Hold::renewed(SHORT_TTL);
-    let held = acquire(&leases, &lock(), hold).await;
-    door.enter(&held);
+    let first = acquire(&leases, &lock(), hold).await;
+    door.enter(&first);
     let beside = LockName::new("report:tenant-8:2026-09").unwrap();
     let double = acquire(&Leases::new(TakesSilenceForYes(cluster.store(next))), &beside, hold).await;
 
     cluster.kill(last);
     let (name, asks) = (lock(), Acquire::waiting(SHORT_TTL / 2));
-    let (lost, nobody) = tokio::join!(timeout(LIMIT, held.lost()), others.acquire_with(&name, hold, asks));
-    lost.expect("its deadline passes");
-    assert_eq!(held.status(), LeaseStatus::Lost { reason: LossReason::Expired });
+    let (expired, nobody) = tokio::join!(timeout(LIMIT, first.lost()), others.acquire_with(&name, hold, asks));
+    expired.expect("its deadline passes");
+    assert_eq!(first.status(), LeaseStatus::Lost { reason: LossReason::Expired });
     assert!(matches!(nobody, Err(Error::Unanswered { .. })), "without a majority nobody is granted it: {nobody:?}");
     assert!(double.permit().is_ok(), "the double takes silence for a yes: {:?}", double.status());
 

@@ -14,7 +14,6 @@ mod mysql_only;
 mod postgres_only;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod races;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod stale_beside;
 #[cfg(any(feature = "postgres", feature = "mysql"))]

@@ -29,6 +29,7 @@ pub(super) struct Ground<DB: Doors> {
 }
 
 /// Where the locks are.
+#[expect(clippy::large_enum_variant, reason = "there is one in a run")]
 enum Server {
     /// In the database of the door.
     Beside,
