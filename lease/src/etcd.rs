@@ -46,6 +46,8 @@ pub use waiter::EtcdWaiter;
 ///   --bump-revision`, which etcd 3.6 has, or write until the revision has passed the floor.
 /// - A claim may stand on the lease of an earlier one of this process. One that was extended less than a twentieth of its time ago is not
 ///   extended once more, and what is granted is as much shorter.
+/// - Each claim leaves the name of its key behind until the cluster compacts, and a request reads past those of its lock. Have compaction on
+///   (`--auto-compaction-retention`); a lock that is taken thousands of times between two compactions gets slower by a multiple.
 /// - A user needs the role to read and write the keys under `leastlock/`. It is the options' (`with_user`), or that of the client's
 ///   certificate. A member whose certificate is not trusted, or that does not trust the client's, is left for the next one; when all have
 ///   refused, one after the other, the error is permanent.
