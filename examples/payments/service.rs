@@ -75,7 +75,9 @@ impl<DB: Engine> Service<DB> {
         let lease = Duration::from_millis(args.lease_ms);
         let phased = Phased::builder()
             .lease(lease)
-            .max_attempts(3)
+            // A provider may fail, and this service stop, several times during one payment. Beyond that the key is held for an operator,
+            // whom a drive does not have.
+            .max_attempts(10)
             .backoff(Backoff::new(Duration::from_millis(50), Duration::from_secs(2)))
             .build()
             .map_err(|error| Ended::refused("the payments' settings", &error))?;

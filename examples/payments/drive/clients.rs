@@ -113,12 +113,12 @@ impl Clients {
                 Asked::HungUp => {
                     self.hung_up.fetch_add(1, Relaxed);
                 }
-                Asked::Again if Instant::now() > deadline => {
+                Asked::Again(why) if Instant::now() > deadline => {
                     let (order, key) = (&payment.order.id, &payment.key);
-                    let breach = format!("order {order} has no answer after {PATIENCE:?} (key {key})");
+                    let breach = format!("order {order} has no answer after {PATIENCE:?} (key {key}); the last: {why}");
                     return Err(Ended::Breach(vec![breach]));
                 }
-                Asked::Again => {}
+                Asked::Again(_) => {}
             }
             limit = REQUEST;
             self.asked_again.fetch_add(1, Relaxed);
@@ -138,7 +138,7 @@ impl Clients {
         match request.send().await {
             Ok(response) => judge(response).await,
             Err(error) if error.is_timeout() && limit < REQUEST => Asked::HungUp,
-            Err(_) => Asked::Again,
+            Err(error) => Asked::Again(format!("{address}: {error:?}")),
         }
     }
 
@@ -200,8 +200,8 @@ enum Asked {
     Final(Final, bool),
     /// The client has hung up.
     HungUp,
-    /// Nothing that is final: the same request is to be sent again.
-    Again,
+    /// Nothing that is final, for this reason: the same request is to be sent again.
+    Again(String),
     /// What no request of a drive should get.
     Wrong(String),
 }
@@ -210,7 +210,10 @@ async fn judge(response: Response) -> Asked {
     let status = response.status();
     let is_replay = response.headers().contains_key("idempotency-replayed");
     // An answer that broke off is none.
-    let Ok(body) = response.text().await else { return Asked::Again };
+    let body = match response.text().await {
+        Ok(body) => body,
+        Err(error) => return Asked::Again(format!("{status}: {error:?}")),
+    };
     let is_sold_out = || {
         let problem: Value = serde_json::from_str(&body).unwrap_or_default();
         problem["type"].as_str() == Some(&format!("{PROBLEMS}sold-out"))
@@ -219,7 +222,7 @@ async fn judge(response: Response) -> Asked {
         StatusCode::CREATED | StatusCode::PAYMENT_REQUIRED => {}
         StatusCode::CONFLICT if is_sold_out() => {}
         // In flight, unknown, overloaded, or the service is on its way down.
-        StatusCode::CONFLICT | StatusCode::SERVICE_UNAVAILABLE => return Asked::Again,
+        StatusCode::CONFLICT | StatusCode::SERVICE_UNAVAILABLE => return Asked::Again(format!("{status}: {body}")),
         _ => return Asked::Wrong(format!("{status}: {body}")),
     }
     Asked::Final(Final { status: status.as_u16(), body }, is_replay)
