@@ -122,7 +122,7 @@ impl<'r, DB: PhasedSql, R, T: Serialize + DeserializeOwned> LocalCall<'r, DB, R,
         let deadline = Instant::now() + settings.statement_limit();
         let limits = Limits { retention: settings.retention, idle: settings.lease, joins: false, deadline };
         let begin = async {
-            let mut tx = DB::begin(&run.owner.pool, &limits).await.map_err(Error::database::<DB>)?;
+            let mut tx = DB::begin_step(&run.owner.pool, &limits).await.map_err(Error::database::<DB>)?;
             if !run.expires || matches!(at, At::Back(_)) {
                 return Ok(Some(tx));
             }

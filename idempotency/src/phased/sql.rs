@@ -1,5 +1,9 @@
 //! The statements of the phased mode, per engine.
 
+use sqlx::Pool;
+
+use crate::claim::Limits;
+use crate::own_transaction::OwnTransaction;
 use crate::sql::IdempotencySql;
 
 #[cfg(feature = "mysql")]
@@ -57,4 +61,12 @@ pub trait PhasedSql: IdempotencySql {
     const ASKABLE: &'static str;
     /// Pause in ms, scope, key, generation. Takes a record for one ask.
     const ASK: &'static str;
+
+    /// Begins a local step, in which the server bounds idling, where it can, before the step has locked anything: what comes first
+    /// is the caller's own statement, so none of ours can set the bound for it, as the claim does for a unit. Dropped at any time,
+    /// no transaction stays open.
+    fn begin_step(
+        pool: &Pool<Self>,
+        limits: &Limits,
+    ) -> impl Future<Output = Result<OwnTransaction<Self>, sqlx::Error>> + Send;
 }

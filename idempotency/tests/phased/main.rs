@@ -10,6 +10,8 @@ mod doubles;
 mod ended;
 mod ends;
 mod expired;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod idle_bound;
 #[cfg(feature = "failpoints")]
 mod killed;
 #[cfg(feature = "postgres")]
@@ -57,6 +59,14 @@ mod transaction {
 
     leastlock_testkit::mount!(ended on sqlite: step_whose_transaction_has_ended_is_not_recorded_as_done);
     leastlock_testkit::mount!(ended on mysql: step_whose_transaction_has_ended_is_not_recorded_as_done);
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod standing_still {
+    use crate::idle_bound;
+
+    leastlock_testkit::mount!(idle_bound on postgres: step_is_bounded_before_its_first_effect);
+    leastlock_testkit::mount!(idle_bound on mysql: step_is_bounded_before_its_first_effect);
 }
 
 #[cfg(feature = "sqlite")]

@@ -1,8 +1,11 @@
 //! The statements of the phased mode for MariaDB and MySQL.
 
-use sqlx::MySql;
+use sqlx::{MySql, Pool};
 
 use super::PhasedSql;
+use crate::claim::Limits;
+use crate::own_transaction::OwnTransaction;
+use crate::sql::IdempotencySql;
 
 impl PhasedSql for MySql {
     const CLAIM: &'static str = include_str!("../../../sql/mysql/phased_claim.sql");
@@ -25,4 +28,8 @@ impl PhasedSql for MySql {
     const UNKNOWN: &'static str = include_str!("../../../sql/mysql/phased_unknown.sql");
     const ASKABLE: &'static str = include_str!("../../../sql/mysql/phased_askable.sql");
     const ASK: &'static str = include_str!("../../../sql/mysql/phased_ask.sql");
+
+    async fn begin_step(pool: &Pool<Self>, limits: &Limits) -> Result<OwnTransaction<Self>, sqlx::Error> {
+        Self::begin(pool, limits).await
+    }
 }

@@ -1,8 +1,10 @@
 //! The statements of the phased mode for PostgreSQL.
 
-use sqlx::Postgres;
+use sqlx::{Pool, Postgres};
 
 use super::PhasedSql;
+use crate::claim::Limits;
+use crate::own_transaction::OwnTransaction;
 
 impl PhasedSql for Postgres {
     const CLAIM: &'static str = include_str!("../../../sql/postgres/phased_claim.sql");
@@ -25,4 +27,8 @@ impl PhasedSql for Postgres {
     const UNKNOWN: &'static str = include_str!("../../../sql/postgres/phased_unknown.sql");
     const ASKABLE: &'static str = include_str!("../../../sql/postgres/phased_askable.sql");
     const ASK: &'static str = include_str!("../../../sql/postgres/phased_ask.sql");
+
+    async fn begin_step(pool: &Pool<Self>, _: &Limits) -> Result<OwnTransaction<Self>, sqlx::Error> {
+        leastlock_core::begin(pool).await.map(OwnTransaction::new)
+    }
 }

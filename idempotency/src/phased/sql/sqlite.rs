@@ -1,8 +1,11 @@
 //! The statements of the phased mode for SQLite.
 
-use sqlx::Sqlite;
+use sqlx::{Pool, Sqlite};
 
 use super::PhasedSql;
+use crate::claim::Limits;
+use crate::own_transaction::OwnTransaction;
+use crate::sql::IdempotencySql;
 
 impl PhasedSql for Sqlite {
     const CLAIM: &'static str = include_str!("../../../sql/sqlite/phased_claim.sql");
@@ -25,4 +28,8 @@ impl PhasedSql for Sqlite {
     const UNKNOWN: &'static str = include_str!("../../../sql/sqlite/phased_unknown.sql");
     const ASKABLE: &'static str = include_str!("../../../sql/sqlite/phased_askable.sql");
     const ASK: &'static str = include_str!("../../../sql/sqlite/phased_ask.sql");
+
+    async fn begin_step(pool: &Pool<Self>, limits: &Limits) -> Result<OwnTransaction<Self>, sqlx::Error> {
+        Self::begin(pool, limits).await
+    }
 }
