@@ -6,8 +6,8 @@ use sqlx::SqlitePool;
 async fn write_report(pool: &SqlitePool) -> Result<(), Error> {
     let leases = Leases::new(SqlLeaseStore::new(pool));
     // A lock's name is kind:name[:id][:period], so two to four parts of ASCII letters, digits, `.`, `_` and `-`.
-    let name = LockName::new("report:tenant-7:2026-09")?;
-    let fence = Fence::new("report:tenant-7")?; // what is protected, named in the database that it is in
+    let name = LockName::new("report:tenant-7")?;
+    let fence = Fence::new("report:tenant-7")?; // what this lock protects, named in the database that it is in
 
     let lease = leases.acquire(&name, Hold::renewed(Duration::from_secs(30))).await?; // a `CorrectnessLease`
     let written = lease.run(async |scope| {
