@@ -151,6 +151,9 @@ impl Retry {
 
     /// The statement that begins each transaction, such as `BEGIN ISOLATION LEVEL SERIALIZABLE` on PostgreSQL.
     /// [`Dialect::BEGIN_WRITE`] by default, which is READ COMMITTED, and SQLite's `BEGIN IMMEDIATE`.
+    ///
+    /// The default also has PostgreSQL end a transaction that idles for 10 s, with what a stopped process has locked in it. A
+    /// statement of yours does so only if it says so, or if the session's `idle_in_transaction_session_timeout` does.
     pub const fn begin_with(mut self, statement: &'static str) -> Self {
         self.begin = Some(statement);
         self
