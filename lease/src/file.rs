@@ -32,7 +32,7 @@ pub use self::draft::Draft;
 /// compared and the temporary file is renamed; a seal takes the same lock, so that none can come between the two. The kernel ends
 /// the lock of a process that dies.
 ///
-/// Beside `report.csv` there are `.report.csv.fence`, a record with the sealed generation and a mark of its owner (four lines of
+/// Beside `report.csv` there are `.report.csv.fence`, a record with the sealed generation and a mark of its owner (three lines of
 /// text; no nonce), `.report.csv.lock`, which is empty and never removed, and, while somebody writes, drafts. What a dead
 /// holder left of drafts is removed when a newer one seals.
 ///

@@ -45,7 +45,7 @@
 //! let fence = Fence::new("report:tenant-7")?;
 //!
 //! # let work = async move {
-//! let lease = leases.acquire(&LockName::new("report:tenant-7:2026-09")?, Hold::renewed(Duration::from_secs(30))).await?;
+//! let lease = leases.acquire(&LockName::new("report:tenant-7")?, Hold::renewed(Duration::from_secs(30))).await?;
 //! lease.run(async |scope| {
 //!     let permit = scope.permit()?;
 //!     fence.seal(&pool, &permit).await?;                             // from here on, older holders are refused
