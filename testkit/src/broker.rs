@@ -3,6 +3,8 @@
 //! The mock cluster knows nothing of transactions' isolation, of retention or of the Admin API, and its rebalances are
 //! simple. So it shows that code is right in itself; what depends on a broker is shown on the real one.
 
+mod mock;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -62,6 +64,7 @@ impl Broker {
     pub fn mock() -> Self {
         let producer = producer(ClientConfig::new().set("test.mock.num.brokers", "1"));
         let bootstrap = producer.client().mock_cluster().expect("the producer has made one").bootstrap_servers();
+        mock::join_soon(producer.client());
         Self { bootstrap, producer, admin: None, topics: Mutex::default() }
     }
 
