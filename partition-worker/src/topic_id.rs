@@ -1,6 +1,6 @@
 //! Which id a topic has: asked of the cluster through functions of librdkafka that rdkafka does not wrap.
 //!
-//! The one place of the workspace with `unsafe` code (see `docs/adr/0020-one-module-of-unsafe-code.md`). What it rests on, in the order of the functions below:
+//! The one place of the published crates with `unsafe` code (see `docs/adr/0020-one-module-of-unsafe-code.md`). What it rests on, in the order of the functions below:
 //! everything that librdkafka hands out is owned by an [`Owned`], which gives it back once; what is borrowed from an event is
 //! copied before the event goes; the client outlives the call, because it is borrowed for all of it.
 #![allow(unsafe_code, reason = "rdkafka 0.39 has no wrapper of DescribeTopics")]

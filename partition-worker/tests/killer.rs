@@ -83,8 +83,9 @@ fn env(name: &str) -> String {
 
 async fn live<DB: Bus>() {
     let pool = DB::connect(&env("URL")).await;
-    // The mock cluster lets a group wait for 3 s before its first assignment, and does not count that as a sign of life.
-    let session = if DB::ENGINE == Engine::Sqlite { "4000" } else { "1500" };
+    // The group waits for so long until it gives the partition of a process that has died to the next one. The mock cluster begins to
+    // count at the last sign of life before a rebalance, however long that takes.
+    let session = if DB::ENGINE == Engine::Sqlite { "2500" } else { "1500" };
     let settings = [("session.timeout.ms", session.to_owned()), ("heartbeat.interval.ms", "300".to_owned())];
     let (bootstrap, group, topic) = (env("BOOTSTRAP"), env("GROUP"), env("TOPIC"));
     let worker = builder(&pool, Timeouts::default(), &bootstrap, &group, &topic, &settings)

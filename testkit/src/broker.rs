@@ -3,6 +3,8 @@
 //! The mock cluster knows nothing of transactions' isolation, of retention or of the Admin API, and its rebalances are
 //! simple. So it shows that code is right in itself; what depends on a broker is shown on the real one.
 
+mod mock;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -62,6 +64,7 @@ impl Broker {
     pub fn mock() -> Self {
         let producer = producer(ClientConfig::new().set("test.mock.num.brokers", "1"));
         let bootstrap = producer.client().mock_cluster().expect("the producer has made one").bootstrap_servers();
+        mock::join_soon(producer.client());
         Self { bootstrap, producer, admin: None, topics: Mutex::default() }
     }
 
@@ -182,10 +185,13 @@ impl Broker {
         let topic = record.topic.to_owned();
         let sent = self.producer.send(record, REQUEST_LIMIT).await;
         let delivery = sent.unwrap_or_else(|(error, _)| panic!("a record for {topic}: {error}"));
+        // Without one it was taken for a repeat of another record, and is not in the log.
+        assert!(delivery.offset >= 0, "a record for {topic} [{}] has no place in the log", delivery.partition);
         (delivery.partition, delivery.offset)
     }
 
-    /// Waits until each partition of a new topic has a leader: until then a client may be told that there is no topic.
+    /// Waits until each partition of a new topic has a leader, and until this leader knows: until then a client may be told that there is no
+    /// topic, or refused. An idempotent producer's first batch would be refused then, and the next one, already on its way, taken.
     async fn led(&self, topic: &str, partitions: i32) {
         let (producer, topic) = (self.producer.clone(), topic.to_owned());
         let led = tokio::task::spawn_blocking(move || {
@@ -197,10 +203,15 @@ impl Broker {
                     found.partitions().iter().filter(|part| part.leader() >= 0 && part.error().is_none()).count()
                 });
                 if i32::try_from(led) == Ok(partitions) {
-                    return;
+                    break;
                 }
                 assert!(Instant::now() < deadline, "{led} of {partitions} partitions of {topic} have a leader");
                 std::thread::sleep(Duration::from_millis(10));
+            }
+            for partition in 0..partitions {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let told = until_told(left, |left| producer.client().fetch_watermarks(&topic, partition, left));
+                told.unwrap_or_else(|error| panic!("the leader of {topic} [{partition}]: {error}"));
             }
         });
         led.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
@@ -269,11 +280,15 @@ pub fn watermarks(
     partition: i32,
     within: Duration,
 ) -> Result<(i64, i64), KafkaError> {
+    until_told(within, |left| consumer.fetch_watermarks(topic, partition, left))
+}
+
+fn until_told<T>(within: Duration, ask: impl Fn(Duration) -> Result<T, KafkaError>) -> Result<T, KafkaError> {
     let deadline = Instant::now() + within;
     loop {
-        match consumer.fetch_watermarks(topic, partition, deadline.saturating_duration_since(Instant::now())) {
+        match ask(deadline.saturating_duration_since(Instant::now())) {
             Err(_) if Instant::now() < deadline => std::thread::sleep(POLL),
-            found => return found,
+            told => return told,
         }
     }
 }

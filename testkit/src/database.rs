@@ -1,5 +1,6 @@
 //! A fresh database per test on each engine.
 
+mod lent;
 mod prepared;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Pool};
 
 use leastlock_core::{Dialect, Engine, Migrations};
+pub use lent::Lent;
 pub use prepared::Prepared;
 pub use sqlx::{MySql, Postgres, Sqlite};
 
@@ -28,7 +30,7 @@ const MAX_CONNECTIONS: u32 = 24;
 ///
 /// # Contract
 /// [`provide`](Self::provide) answers an empty database that no other test sees; [`discard`](Self::discard) ends it, open
-/// connections included. A server that is not there fails the test: nothing is skipped.
+/// connections included, or what it holds of the server's. A server that is not there fails the test: nothing is skipped.
 pub trait TestEngine: Dialect {
     /// What keeps the database alive, and is needed to end it.
     type Handle: Send + Sync + std::fmt::Debug;
@@ -42,7 +44,7 @@ pub trait TestEngine: Dialect {
     /// Lends a database of a suite, which no other test uses before this one's runtime ends; see [`TestDatabase::prepared`].
     fn lend(suite: &str) -> impl Future<Output = (String, Self::Handle)> + Send;
 
-    /// Ends the database, unless it was lent.
+    /// Ends the database, or what it has on the server outside of it if another test will have it.
     fn discard(handle: &mut Self::Handle);
 }
 
@@ -127,19 +129,10 @@ impl TestEngine for Sqlite {
 }
 
 impl TestEngine for Postgres {
-    type Handle = String;
+    type Handle = Lent;
 
-    async fn provide() -> (String, String) {
-        let server = std::env::var(POSTGRES_URL)
-            .unwrap_or_else(|_| panic!("{POSTGRES_URL} is not set: eval \"$(scripts/services env)\""));
-        let options = PgConnectOptions::from_str(&server).expect("a PostgreSQL URL");
-        let name = format!("leastlock_test_{}", uuid::Uuid::new_v4().simple());
-        let mut connection = options.connect().await.expect("the PostgreSQL server answers");
-        let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
-        sqlx::raw_sql(create).execute(&mut connection).await.expect("a new database");
-        connection.close().await.expect("the connection closes");
-        let url = options.database(&name).to_url_lossy().to_string();
-        (url, name)
+    async fn provide() -> (String, Lent) {
+        lent::as_new("test").await
     }
 
     async fn connect(url: &str) -> Pool<Self> {
@@ -148,21 +141,19 @@ impl TestEngine for Postgres {
         pool.connect_with(options).await.expect("the PostgreSQL server answers")
     }
 
-    async fn lend(suite: &str) -> (String, String) {
-        (prepared::lend_by_postgres(suite).await, String::new())
+    async fn lend(suite: &str) -> (String, Lent) {
+        prepared::lend_by_postgres(suite).await
     }
 
-    fn discard(name: &mut String) {
-        if name.is_empty() {
-            return;
-        }
-        let dropped = name.clone();
-        end_on_a_thread(name, || async move {
-            let server = std::env::var(POSTGRES_URL).expect("it was set when the database was made");
+    fn discard(lent: &mut Lent) {
+        let Some(name) = lent.to_be_left().map(str::to_owned) else { return };
+        end_on_a_thread(&name.clone(), || async move {
+            let server = std::env::var(POSTGRES_URL).expect("it was set when the database was lent");
             let mut connection = PgConnectOptions::from_str(&server)?.connect().await?;
-            drop_slots(&mut connection, &dropped).await?;
-            let drop = AssertSqlSafe(format!("DROP DATABASE IF EXISTS {dropped} WITH (FORCE)"));
-            sqlx::raw_sql(drop).execute(&mut connection).await.map(|_| ())
+            // Not when the next test has it: an open transaction holds up every other one that waits for all of the server's.
+            let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+            sqlx::query(end).bind(&name).execute(&mut connection).await?;
+            drop_slots(&mut connection, &name).await
         });
     }
 }
@@ -172,7 +163,8 @@ async fn drop_slots(connection: &mut sqlx::PgConnection, database: &str) -> Resu
     let slots = "SELECT slot_name::text FROM pg_replication_slots WHERE database = $1";
     let slots: Vec<String> = sqlx::query_scalar(slots).bind(database).fetch_all(&mut *connection).await?;
     for slot in slots {
-        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+        let end =
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()";
         sqlx::query(end).bind(database).execute(&mut *connection).await?;
         // The sessions take a moment to end, and a test's pool may open others meanwhile.
         let drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1";
@@ -240,9 +232,6 @@ fn mysql_server() -> MySqlConnectOptions {
 }
 
 /// How long a test waits for its database to end.
-///
-/// PostgreSQL ends one only after every backend of the server has answered, and one whose client is about to log in answers
-/// none before that client goes on. It may be a task of the very thread that waits here.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// Ends a database on a thread of its own: `Drop` runs inside the test's runtime, which cannot be blocked on.

@@ -2,23 +2,45 @@
 
 use leastlock_core::Engine;
 use leastlock_occ::{Version, Versioned};
+use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 
-/// With all that the derive can say, beside sqlx's own.
-#[derive(Debug, Clone, PartialEq, Versioned, sqlx::FromRow)]
+/// With all that the derive can say.
+#[derive(Debug, Clone, PartialEq, Versioned)]
 #[versioned(table = "parcel", key("depot", "number"), version = "version")]
 pub(crate) struct Parcel {
     pub(crate) depot: i64,
     pub(crate) number: i64,
     pub(crate) grams: i64,
     #[versioned(column = "note")]
-    #[sqlx(rename = "note")]
     pub(crate) remark: Option<String>,
     #[versioned(read_only, column = "kilos")]
-    #[sqlx(rename = "kilos")]
     pub(crate) rounded: Option<i64>,
     #[versioned(read_only)]
     pub(crate) colour: String,
     pub(crate) version: Version,
+}
+
+/// What sqlx's own derive would say; it would build the drivers once more, for the compiler.
+impl<'r, R: Row> FromRow<'r, R> for Parcel
+where
+    &'static str: ColumnIndex<R>,
+    i64: Decode<'r, R::Database> + Type<R::Database>,
+    String: Decode<'r, R::Database> + Type<R::Database>,
+    Option<i64>: Decode<'r, R::Database> + Type<R::Database>,
+    Option<String>: Decode<'r, R::Database> + Type<R::Database>,
+    Version: Decode<'r, R::Database> + Type<R::Database>,
+{
+    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+        Ok(Self {
+            depot: row.try_get("depot")?,
+            number: row.try_get("number")?,
+            grams: row.try_get("grams")?,
+            remark: row.try_get("note")?,
+            rounded: row.try_get("kilos")?,
+            colour: row.try_get("colour")?,
+            version: row.try_get("version")?,
+        })
+    }
 }
 
 pub(crate) fn parcel(number: i64) -> Parcel {

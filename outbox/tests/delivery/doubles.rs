@@ -78,7 +78,7 @@ pub(crate) fn renewing_between_batches<DB: TestEngine + OutboxSql>(
 }
 
 #[cfg(feature = "postgres")]
-pub(crate) use postgres::{by_id_cursor, by_owner_name, by_visible_horizon, by_xid_order};
+pub(crate) use postgres::{UNTIL_OTHERS_END, by_id_cursor, by_owner_name, by_visible_horizon, by_xid_order};
 
 #[cfg(feature = "postgres")]
 mod postgres {
@@ -91,6 +91,9 @@ mod postgres {
     use crate::readers::{Reading, Values};
 
     const VALUE: &str = "convert_from(value, 'UTF8')";
+
+    /// How long what stalls behind open writers may do so: behind all of the server's, and other tests have some.
+    pub(crate) const UNTIL_OTHERS_END: Duration = Duration::from_mins(3);
 
     /// `id > cursor`: what commits below the cursor is lost.
     pub(crate) fn by_id_cursor(pool: &PgPool) -> Reading {

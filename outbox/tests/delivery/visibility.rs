@@ -5,7 +5,7 @@ use leastlock_testkit::TestDatabase;
 use sqlx::Postgres;
 use tokio_util::sync::CancellationToken;
 
-use crate::doubles::{by_id_cursor, by_visible_horizon, by_xid_order};
+use crate::doubles::{UNTIL_OTHERS_END, by_id_cursor, by_visible_horizon, by_xid_order};
 use crate::readers::{PATIENCE, Reading, append, commit, tables};
 
 /// How long a delivery that a double withholds is waited for; only the double's proof depends on it.
@@ -32,7 +32,7 @@ pub(crate) async fn b2_open_writer_elsewhere_stalls_nothing(database: TestDataba
     assert!(product.delivers("free", PATIENCE).await, "while the other transaction is open");
     assert!(!double.delivers("free", DOUBLES_CHANCE).await, "the double must be seen to stall");
     open.commit().await.unwrap();
-    assert!(product.delivers("held", PATIENCE).await && double.delivers("free", PATIENCE).await);
+    assert!(product.delivers("held", PATIENCE).await && double.delivers("free", UNTIL_OTHERS_END).await);
 }
 
 pub(crate) async fn b3_events_of_a_key_leave_in_commit_order_whatever_their_xid(database: TestDatabase<Postgres>) {

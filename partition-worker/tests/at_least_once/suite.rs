@@ -170,7 +170,19 @@ async fn rebalanced(rig: &Rig, revoke_timeout: Duration) -> (Log, i64) {
     };
     let deadline = Instant::now() + LIMIT;
     while !missing().is_empty() {
-        assert!(Instant::now() < deadline, "not processed, of {upto} each: {:?}", missing());
+        if Instant::now() >= deadline {
+            let (missing, committed) = (missing(), rig.committed().await);
+            let log = rig.broker.read_all(&rig.topic, LIMIT).await;
+            let is_missing =
+                |key: &str, value: &str| missing.iter().any(|(of, number)| of == key && number.to_string() == value);
+            let found = log.iter().filter(|record| is_missing(record.key_text(), record.value_text()));
+            let found: Vec<_> = found.map(|record| (record.partition, record.offset)).collect();
+            panic!(
+                "not processed, of {upto} each: {missing:?}; they stand in the log at {found:?}, which has {} records; \
+                 committed: {committed:?}",
+                log.len()
+            );
+        }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     first.stop().await;

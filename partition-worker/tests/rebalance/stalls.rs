@@ -98,6 +98,10 @@ pub(crate) async fn p11_a_stalled_worker_leaves_the_group_if_it_is_to(broker: Br
     let builder = builder.stall_after(Duration::from_millis(500)).on_stall(OnStall::LeaveGroup);
     let alone = Alone::start(builder, hold.handler(&log, &KEYS[..1]));
     hold.until_entered(1).await;
+    // A static member that leaves while its group is between two generations keeps its partitions until its session is over: the client
+    // does not tell the group (KIP-345). So nobody joins meanwhile.
+    leastlock_testkit::until("it gives back what it has", LIMIT, async || alone.probe.health().partitions.is_empty())
+        .await;
     rig.settings = dynamic;
     let other_log = Log::default();
     let other = watched(rig.builder(), other_log.plain());

@@ -14,6 +14,7 @@ use sqlx::mysql::MySqlConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, MySql, MySqlConnection, PgConnection, Postgres};
 
+use super::lent::{Lent, end_sessions};
 use super::{POSTGRES_URL, TestDatabase, TestEngine, mysql_server, sql};
 
 /// How long the sessions of an earlier test get to end.
@@ -160,14 +161,15 @@ fn digest(value: &impl Hash) -> String {
 }
 
 /// Keeps a connection, and the lock that it has, until the runtime of the test ends: until then its tasks may still be in the database.
-fn keep_until_the_runtime_ends<C: Send + 'static>(connection: C) {
+pub(super) fn keep_until_the_runtime_ends<C: Send + 'static>(connection: C) {
     tokio::spawn(async move {
         let _kept = connection;
         pending::<()>().await;
     });
 }
 
-pub(super) async fn lend_by_postgres(suite: &str) -> String {
+/// Answers its URL, and what keeps others from it.
+pub(super) async fn lend_by_postgres(suite: &str) -> (String, Lent) {
     let server = std::env::var(POSTGRES_URL)
         .unwrap_or_else(|_| panic!("{POSTGRES_URL} is not set: eval \"$(scripts/services env)\""));
     let options = PgConnectOptions::from_str(&server).expect("a PostgreSQL URL");
@@ -182,17 +184,9 @@ pub(super) async fn lend_by_postgres(suite: &str) -> String {
         let create = Statement::new(AssertSqlSafe(format!("CREATE DATABASE {name}")));
         create.execute::<Postgres>(&mut connection).await.expect("a new database");
     }
-    let begun = Instant::now();
-    loop {
-        let end = "SELECT pg_terminate_backend(pid)::int::bigint FROM pg_stat_activity WHERE datname = $1";
-        let ended = Statement::new(end).bind(&*name).fetch_all::<Postgres>(&mut connection).await;
-        if ended.expect("an answer").is_empty() {
-            break;
-        }
-        pause(begun).await;
-    }
-    keep_until_the_runtime_ends(connection);
-    options.database(&name).to_url_lossy().to_string()
+    end_sessions(&mut connection, &name).await;
+    let url = options.database(&name).to_url_lossy().to_string();
+    (url, Lent::new(name, connection))
 }
 
 pub(super) async fn lend_by_mysql(suite: &str) -> String {
@@ -223,7 +217,7 @@ pub(super) async fn lend_by_mysql(suite: &str) -> String {
 }
 
 /// Between two looks for the sessions of an earlier test.
-async fn pause(begun: Instant) {
+pub(super) async fn pause(begun: Instant) {
     assert!(begun.elapsed() < PATIENCE, "the sessions of an earlier test do not end");
     tokio::time::sleep(Duration::from_millis(5)).await;
 }
