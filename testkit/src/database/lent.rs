@@ -51,8 +51,8 @@ pub(super) async fn as_new(of: &str) -> (String, Lent) {
         run(&mut connection, format!("DROP SCHEMA {schema} CASCADE")).await;
     }
     run(&mut connection, include_str!("lent/schema.sql").to_owned()).await;
-    let left = strings(&mut connection, include_str!("lent/left.sql")).await;
-    if left.is_empty() {
+    let remains = strings(&mut connection, include_str!("lent/left.sql")).await;
+    if remains.is_empty() {
         run(&mut connection, "SELECT pg_stat_reset()".to_owned()).await;
         connection.close().await.expect("the connection closes");
     } else {
