@@ -51,8 +51,8 @@ pub(super) async fn as_new(of: &str) -> (String, Lent) {
         run(&mut connection, format!("DROP SCHEMA {schema} CASCADE")).await;
     }
     run(&mut connection, include_str!("lent/schema.sql").to_owned()).await;
-    let left = strings(&mut connection, include_str!("lent/left.sql")).await;
-    if left.is_empty() {
+    let remains = strings(&mut connection, include_str!("lent/left.sql")).await;
+    if remains.is_empty() {
         run(&mut connection, "SELECT pg_stat_reset()".to_owned()).await;
         connection.close().await.expect("the connection closes");
     } else {
@@ -129,12 +129,12 @@ mod tests {
     /// What is seen of a database, before something is left behind in it. Each in a runtime of its own, as a test has.
     fn seen_before(left: &str) -> (String, Vec<String>) {
         tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
-            let (url, lent): (String, Lent) = as_new("testkit_lent").await;
+            let (url, kept): (String, Lent) = as_new("testkit_lent").await;
             let options: PgConnectOptions = url.parse().expect("a URL");
             let mut connection: PgConnection = options.connect().await.expect("a connection");
             let seen = sqlx::query(SEEN).fetch_all(&mut connection).await.expect("rows");
             run(&mut connection, left.to_owned()).await;
-            drop(lent);
+            drop(kept);
             (url, seen.iter().map(|row| row.get(0)).collect())
         })
     }
