@@ -1,0 +1,269 @@
+//! What was called, and what was answered: a line each, in a file for each process.
+//!
+//! A line is written with one `write` to a file opened for appending, so a process that is killed loses none that it had written.
+//! Times are the machine's monotonic clock, which all processes share. A call without an answer is unknown, never failed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The extension of the files.
+const EXTENSION: &str = "jsonl";
+
+/// Time since an arbitrary moment that is the same for all processes of the machine.
+pub(crate) fn now() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+/// A line of a file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Line {
+    at_ns: u64,
+    /// Process and incarnation.
+    by: String,
+    /// Which call of the process it is about.
+    call: u64,
+    /// What was done.
+    op: String,
+    #[serde(flatten)]
+    what: What,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum What {
+    Called(Value),
+    Answered { ok: bool, value: Value },
+    Noted(Value),
+}
+
+/// Writes down what a process does; its clones write into the same file.
+#[derive(Debug, Clone)]
+pub(crate) struct Recorder {
+    file: Arc<File>,
+    by: Arc<str>,
+    calls: Arc<AtomicU64>,
+}
+
+impl Recorder {
+    /// A recorder of the process `by`, into a file of its own in `folder`.
+    pub(crate) fn create(folder: &Path, by: &str) -> anyhow::Result<Self> {
+        let path = folder.join(by).with_extension(EXTENSION);
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = file.with_context(|| path.display().to_string())?;
+        Ok(Self { file: Arc::new(file), by: by.into(), calls: Arc::default() })
+    }
+
+    /// Writes that `op` is about to be called. Before the call.
+    pub(crate) fn call(&self, op: &'static str, call: &impl Serialize) -> Pending {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst);
+        self.write(number, op, What::Called(value(call)));
+        Pending { recorder: self.clone(), number, op }
+    }
+
+    /// Writes something that has happened and is no call.
+    pub(crate) fn note(&self, op: &'static str, note: &impl Serialize) {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst);
+        self.write(number, op, What::Noted(value(note)));
+    }
+
+    fn write(&self, call: u64, op: &str, what: What) {
+        let at_ns = u64::try_from(now().as_nanos()).unwrap_or(u64::MAX);
+        let line = Line { at_ns, by: self.by.to_string(), call, op: op.to_owned(), what };
+        let mut bytes = serde_json::to_vec(&line).expect("it is plain data");
+        bytes.push(b'\n');
+        (&*self.file).write_all(&bytes).expect("the history can be written");
+    }
+}
+
+fn value(of: &impl Serialize) -> Value {
+    serde_json::to_value(of).expect("it is plain data")
+}
+
+/// A call that is under way. Dropped, its answer is unknown.
+#[derive(Debug)]
+#[must_use = "a call without an answer is unknown"]
+pub(crate) struct Pending {
+    recorder: Recorder,
+    number: u64,
+    op: &'static str,
+}
+
+impl Pending {
+    /// Writes a definite answer that says that it was done.
+    pub(crate) fn done(self, answer: &impl Serialize) {
+        self.answered(true, answer);
+    }
+
+    /// Writes a definite answer that says that it was not done.
+    pub(crate) fn refused(self, answer: &impl Serialize) {
+        self.answered(false, answer);
+    }
+
+    fn answered(self, ok: bool, answer: &impl Serialize) {
+        self.recorder.write(self.number, self.op, What::Answered { ok, value: value(answer) });
+    }
+}
+
+/// A call, and its answer if there was one.
+#[derive(Debug, Clone)]
+pub(crate) struct Call<C, A> {
+    /// Process and incarnation.
+    pub(crate) by: String,
+    pub(crate) at: Duration,
+    pub(crate) call: C,
+    pub(crate) answer: Option<Answer<A>>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Answer<A> {
+    pub(crate) at: Duration,
+    pub(crate) ok: bool,
+    pub(crate) value: A,
+}
+
+impl<C, A> Call<C, A> {
+    /// The answer that says that it was done.
+    pub(crate) fn done(&self) -> Option<&A> {
+        self.answer.as_ref().filter(|answer| answer.ok).map(|answer| &answer.value)
+    }
+
+    /// Whether nobody knows what became of it.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.answer.is_none()
+    }
+}
+
+/// Something that was noted.
+#[derive(Debug, Clone)]
+pub(crate) struct Note<T> {
+    pub(crate) by: String,
+    pub(crate) at: Duration,
+    pub(crate) note: T,
+}
+
+/// The histories of all processes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Journal {
+    lines: Vec<Line>,
+}
+
+impl Journal {
+    /// Reads what the processes have written so far, in the order of time.
+    pub(crate) fn load(folder: &Path) -> anyhow::Result<Self> {
+        let mut lines = Vec::new();
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != EXTENSION) {
+                continue;
+            }
+            let mut file = BufReader::new(File::open(&path)?);
+            let mut text = String::new();
+            // What has no end of line yet is being written.
+            while file.read_line(&mut text)? > 0 && text.ends_with('\n') {
+                lines.push(serde_json::from_str(&text).with_context(|| format!("{}: {text}", path.display()))?);
+                text.clear();
+            }
+        }
+        lines.sort_by_key(|line: &Line| line.at_ns);
+        Ok(Self { lines })
+    }
+
+    /// The calls of `op`, in the order in which they were made.
+    pub(crate) fn calls<C: DeserializeOwned, A: DeserializeOwned>(&self, op: &str) -> anyhow::Result<Vec<Call<C, A>>> {
+        let mut calls = Vec::new();
+        let mut open = std::collections::HashMap::new();
+        for line in self.lines.iter().filter(|line| line.op == op) {
+            let at = Duration::from_nanos(line.at_ns);
+            match &line.what {
+                What::Called(call) => {
+                    open.insert((line.by.as_str(), line.call), calls.len());
+                    let call = C::deserialize(call)?;
+                    calls.push(Call { by: line.by.clone(), at, call, answer: None });
+                }
+                What::Answered { ok, value } => {
+                    let call = open.get(&(line.by.as_str(), line.call)).context("an answer comes after its call")?;
+                    let call: &mut Call<C, A> = &mut calls[*call];
+                    call.answer = Some(Answer { at, ok: *ok, value: A::deserialize(value)? });
+                }
+                What::Noted(_) => {}
+            }
+        }
+        Ok(calls)
+    }
+
+    /// What was noted as `op`, in the order of time.
+    pub(crate) fn notes<T: DeserializeOwned>(&self, op: &str) -> anyhow::Result<Vec<Note<T>>> {
+        let mut notes = Vec::new();
+        for line in self.lines.iter().filter(|line| line.op == op) {
+            if let What::Noted(note) = &line.what {
+                let at = Duration::from_nanos(line.at_ns);
+                notes.push(Note { by: line.by.clone(), at, note: T::deserialize(note)? });
+            }
+        }
+        Ok(notes)
+    }
+
+    /// When each call that was done began, and when it was answered; in the order of answers.
+    pub(crate) fn successes(&self) -> Vec<Success> {
+        let mut begun = std::collections::HashMap::new();
+        let mut successes = Vec::new();
+        for line in &self.lines {
+            let at = Duration::from_nanos(line.at_ns);
+            match &line.what {
+                What::Called(_) => drop(begun.insert((line.by.as_str(), line.call), at)),
+                What::Answered { ok: true, .. } => {
+                    let began = begun.get(&(line.by.as_str(), line.call)).copied().unwrap_or(at);
+                    successes.push(Success { by: line.by.clone(), began, at });
+                }
+                What::Answered { .. } | What::Noted(_) => {}
+            }
+        }
+        successes
+    }
+
+    /// How many calls were made, were answered as done, as refused, and not at all.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for line in &self.lines {
+            match &line.what {
+                What::Called(_) => counts.calls += 1,
+                What::Answered { ok: true, .. } => counts.done += 1,
+                What::Answered { ok: false, .. } => counts.refused += 1,
+                What::Noted(_) => {}
+            }
+        }
+        counts
+    }
+}
+
+/// A call that was answered as done.
+#[derive(Debug, Clone)]
+pub(crate) struct Success {
+    pub(crate) by: String,
+    pub(crate) began: Duration,
+    pub(crate) at: Duration,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Counts {
+    pub(crate) calls: u64,
+    pub(crate) done: u64,
+    pub(crate) refused: u64,
+}
+
+impl Counts {
+    /// Nobody knows what became of them.
+    pub(crate) fn unknown(&self) -> u64 {
+        self.calls - self.done - self.refused
+    }
+}

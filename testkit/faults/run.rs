@@ -1,0 +1,259 @@
+//! Scenarios, a few side by side: each workload once as it is, and each mutant.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::args::{Mutants, Options};
+use crate::fleet::Fleet;
+use crate::ground::Ground;
+use crate::mutant::{self, CAUGHT_WITHIN, Mutant};
+use crate::record::{Counts, Journal, Success, now};
+use crate::schedule::{self, Injection};
+use crate::workload::{self, Stage, Verdict, Workload};
+
+/// How often processes and injections are looked after.
+const TICK: Duration = Duration::from_millis(20);
+/// How often the history of a mutant is judged while it runs.
+const LOOK: Duration = Duration::from_millis(1_500);
+/// Beyond the longest lease and session time-out, so long may it take after the last fault until all is finished.
+const SETTLE: Duration = Duration::from_secs(10);
+
+/// One workload under the injections of a seed.
+#[derive(Debug, Clone)]
+pub(crate) struct Scenario {
+    pub(crate) workload: &'static str,
+    pub(crate) mutant: Option<&'static Mutant>,
+    pub(crate) seed: u64,
+    pub(crate) time: Duration,
+}
+
+impl Scenario {
+    /// What it is called in the report.
+    pub(crate) fn name(&self) -> String {
+        match self.mutant {
+            None => self.workload.to_owned(),
+            Some(mutant) => format!("{}, mutant: {}", self.workload, mutant.name),
+        }
+    }
+
+    /// What will be done to it.
+    pub(crate) fn injections(&self) -> anyhow::Result<Vec<Injection>> {
+        let workload = self.named()?;
+        let menu = self.mutant.map_or_else(|| workload.menu(), |mutant| mutant.menu(workload.menu()));
+        Ok(schedule::draw(self.seed, &menu, &workload.roles(), self.time))
+    }
+
+    fn named(&self) -> anyhow::Result<Box<dyn Workload>> {
+        workload::named(self.workload).with_context(|| format!("no workload is called {}", self.workload))
+    }
+}
+
+/// All that the options ask for.
+pub(crate) fn scenarios(options: &Options, seed: u64) -> Vec<Scenario> {
+    let (mut all, time) = (Vec::new(), options.time());
+    if options.mutants != Mutants::Only {
+        all.extend(workload::all().iter().map(|workload| Scenario {
+            workload: workload.name(),
+            mutant: None,
+            seed,
+            time,
+        }));
+    }
+    if options.mutants != Mutants::No {
+        let time = CAUGHT_WITHIN + Duration::from_secs(5);
+        all.extend(mutant::ALL.iter().map(|mutant| Scenario {
+            workload: mutant.workload,
+            mutant: Some(mutant),
+            seed,
+            time,
+        }));
+    }
+    all.retain(|scenario| options.wants(&scenario.name()));
+    all
+}
+
+/// What came of an injection.
+#[derive(Debug, Clone)]
+pub(crate) struct Struck {
+    pub(crate) injection: Injection,
+    /// The process that met it.
+    pub(crate) target: String,
+    pub(crate) began: Duration,
+    pub(crate) ended: Duration,
+}
+
+/// What came of a scenario.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) scenario: Scenario,
+    pub(crate) began: Duration,
+    pub(crate) ended: Duration,
+    pub(crate) struck: Vec<Struck>,
+    pub(crate) verdict: Verdict,
+    pub(crate) counts: Counts,
+    pub(crate) successes: Vec<Success>,
+    /// Of a mutant that was caught: how long after its first injection, or after it began where nothing needs to be injected.
+    pub(crate) caught_after: Option<Duration>,
+    /// How long it took after the last fault until all was finished.
+    pub(crate) settled_after: Option<Duration>,
+    /// The histories of the processes.
+    pub(crate) histories: PathBuf,
+}
+
+impl Outcome {
+    /// Whether it is what it should be.
+    pub(crate) fn is_good(&self) -> bool {
+        match self.scenario.mutant {
+            None => self.verdict.breaches.is_empty(),
+            Some(_) => self.caught_after.is_some_and(|after| after <= CAUGHT_WITHIN),
+        }
+    }
+}
+
+/// Runs scenarios, so many at once, and hands each outcome over as it comes.
+pub(crate) async fn run(
+    scenarios: Vec<Scenario>,
+    at_once: usize,
+    folder: PathBuf,
+    mut ended: impl FnMut(&Outcome),
+) -> anyhow::Result<Vec<Outcome>> {
+    let (places, mut running) = (Arc::new(Semaphore::new(at_once.max(1))), JoinSet::new());
+    for (number, scenario) in scenarios.into_iter().enumerate() {
+        let (places, folder) = (Arc::clone(&places), folder.join(number.to_string()));
+        running.spawn(async move {
+            let _place = places.acquire().await?;
+            let name = scenario.name();
+            one(scenario, folder).await.context(name)
+        });
+    }
+    let mut outcomes = Vec::new();
+    while let Some(outcome) = running.join_next().await {
+        let outcome = outcome.context("a scenario ended early")??;
+        ended(&outcome);
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
+}
+
+async fn one(scenario: Scenario, folder: PathBuf) -> anyhow::Result<Outcome> {
+    let workload = scenario.named()?;
+    let mut ground = Ground::new(scenario.seed, scenario.mutant.map(|mutant| mutant.name), folder);
+    std::fs::create_dir_all(ground.histories())?;
+    workload.prepare(&mut ground).await?;
+    let mut fleet = Fleet::launch(&*workload, &ground).await?;
+    let began = now();
+    let mut under = Under { scenario: &scenario, workload: &*workload, ground: &ground, struck: Vec::new() };
+    let caught_after = under.faults(&mut fleet).await?;
+    let struck = under.struck;
+    let mut outcome = Outcome {
+        histories: ground.histories(),
+        began,
+        ended: now(),
+        struck,
+        verdict: Verdict::default(),
+        counts: Counts::default(),
+        successes: Vec::new(),
+        caught_after,
+        settled_after: None,
+        scenario: scenario.clone(),
+    };
+    let unfinished = if caught_after.is_some() { None } else { settle(&mut fleet, &*workload, &ground).await? };
+    outcome.settled_after = caught_after.is_none().then(|| now().saturating_sub(outcome.ended));
+    tokio::task::block_in_place(|| fleet.end());
+    let journal = Journal::load(&ground.histories())?;
+    let stage = if caught_after.is_some() { Stage::Running } else { Stage::Settled };
+    outcome.verdict = workload.check(&ground, &journal, stage).await?;
+    outcome.verdict.breaches.extend(unfinished);
+    (outcome.counts, outcome.successes) = (journal.counts(), journal.successes());
+    if scenario.mutant.is_some() && caught_after.is_none() && !outcome.verdict.breaches.is_empty() {
+        let first = outcome.struck.first().map_or(began, |struck| struck.began);
+        outcome.caught_after = Some(now().saturating_sub(first));
+    }
+    Ok(outcome)
+}
+
+/// A scenario while faults are injected.
+struct Under<'a> {
+    scenario: &'a Scenario,
+    workload: &'a dyn Workload,
+    ground: &'a Ground,
+    struck: Vec<Struck>,
+}
+
+impl Under<'_> {
+    /// Injects all; of a mutant, until it is caught. Answers how long that took.
+    async fn faults(&mut self, fleet: &mut Fleet) -> anyhow::Result<Option<Duration>> {
+        let (begun, began) = (Instant::now(), now());
+        let mut due = self.scenario.injections()?.into_iter().peekable();
+        let mut active: Vec<(Instant, usize)> = Vec::new();
+        let mut looked = Instant::now();
+        while begun.elapsed() < self.scenario.time {
+            fleet.revive()?;
+            while let Some(injection) = due.next_if(|injection| injection.at <= begun.elapsed()) {
+                if let Some(number) = self.strike(fleet, injection)? {
+                    active.push((Instant::now() + self.struck[number].injection.lasts, number));
+                }
+            }
+            active.retain(|(until, number)| {
+                let is_over = *until <= Instant::now();
+                if is_over {
+                    self.relieve(fleet, *number);
+                }
+                !is_over
+            });
+            if self.scenario.mutant.is_some() && looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                let journal = Journal::load(&self.ground.histories())?;
+                let verdict = self.workload.check(self.ground, &journal, Stage::Running).await?;
+                if !verdict.breaches.is_empty() {
+                    let first = self.struck.first().map_or(began, |struck| struck.began);
+                    return Ok(Some(now().saturating_sub(first)));
+                }
+            }
+            tokio::time::sleep(TICK).await;
+        }
+        for (_, number) in active {
+            self.relieve(fleet, number);
+        }
+        Ok(None)
+    }
+
+    /// Answers its number, if the process was there to meet it.
+    fn strike(&mut self, fleet: &mut Fleet, injection: Injection) -> anyhow::Result<Option<usize>> {
+        let member = &mut fleet.members[injection.target];
+        let (began, target) = (now(), member.name());
+        if !tokio::task::block_in_place(|| injection.blow.strike(member))? {
+            return Ok(None);
+        }
+        self.struck.push(Struck { injection, target, began, ended: began });
+        Ok(Some(self.struck.len() - 1))
+    }
+
+    fn relieve(&mut self, fleet: &mut Fleet, number: usize) {
+        let struck = &mut self.struck[number];
+        struck.injection.blow.relieve(&mut fleet.members[struck.injection.target]);
+        struck.ended = now();
+    }
+}
+
+/// Heals everything, and waits until all is finished. Answers what is not, if it never is.
+async fn settle(fleet: &mut Fleet, workload: &dyn Workload, ground: &Ground) -> anyhow::Result<Option<String>> {
+    fleet.drain();
+    let limit = workload.longest_lease() + SETTLE;
+    let healed = Instant::now();
+    loop {
+        fleet.revive()?;
+        fleet.heal();
+        let journal = Journal::load(&ground.histories())?;
+        let Some(unfinished) = workload.unfinished(ground, &journal).await? else { return Ok(None) };
+        if healed.elapsed() >= limit {
+            return Ok(Some(format!("{limit:?} after the last fault there is still unfinished: {unfinished}")));
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
