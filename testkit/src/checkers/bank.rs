@@ -89,12 +89,11 @@ fn one_account(opening: &Account, writes: &[(usize, &Write)], end: &Account) -> 
     // Each version that no acknowledged write replaced was replaced by one of unknown outcome.
     let mut sums = vec![i128::from(opening.balance)];
     for version in opening.version..end.version {
-        let steps: Vec<i128> = match of_version.get(&version) {
-            Some((_, write)) => vec![i128::from(write.by)],
-            None => {
-                let may = writes.iter().filter(|(_, write)| !write.is_acknowledged && write.from == version);
-                may.map(|(_, write)| i128::from(write.by)).collect()
-            }
+        let steps: Vec<i128> = if let Some((_, write)) = of_version.get(&version) {
+            vec![i128::from(write.by)]
+        } else {
+            let may = writes.iter().filter(|(_, write)| !write.is_acknowledged && write.from == version);
+            may.map(|(_, write)| i128::from(write.by)).collect()
         };
         if steps.is_empty() {
             let what = format!("account {name:?}: nobody wrote what followed version {version}");

@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn many_calls_that_overlap_are_searched_in_time() {
         // All at once: of ten, the five whose turn came got a unit.
-        let answer = |n: u64| if n % 2 == 0 { Answer::Taken } else { Answer::SoldOut };
+        let answer = |n: u64| if n.is_multiple_of(2) { Answer::Taken } else { Answer::SoldOut };
         let mut history: Vec<_> = (0..10).map(|n| call(n, 100 + n, Ask::Take(1), answer(n))).collect();
         history.extend((0..60).map(|n| call(200 + 2 * n, 201 + 2 * n, Ask::Look, Answer::Units(0))));
         assert_eq!(judge(&history), Ok(()));
