@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
+use leastlock_testkit::broker::{Broker, Record};
 use leastlock_testkit::database::{MySql, Postgres, Sqlite};
 use leastlock_testkit::{ETCD_ENDPOINTS, REDIS_URLS, TestDatabase, ZOOKEEPER_CONNECT};
 use serde::{Deserialize, Serialize};
+
+/// How long a topic may take to be read.
+const READ_LIMIT: Duration = Duration::from_mins(1);
 
 /// What processes talk to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -55,13 +60,14 @@ pub(crate) struct Ground {
     postgres: Option<TestDatabase<Postgres>>,
     mariadb: Option<TestDatabase<MySql>>,
     sqlite: Option<TestDatabase<Sqlite>>,
+    kafka: Option<Broker>,
 }
 
 impl Ground {
     pub(crate) fn new(seed: u64, mutant: Option<&'static str>, folder: PathBuf) -> Self {
         let name = format!("faults-{}", uuid::Uuid::new_v4().simple());
         let addresses = Addresses::new();
-        Self { name, seed, mutant, folder, addresses, postgres: None, mariadb: None, sqlite: None }
+        Self { name, seed, mutant, folder, addresses, postgres: None, mariadb: None, sqlite: None, kafka: None }
     }
 
     /// By which addresses the processes find the servers, were it not for the proxies.
@@ -115,6 +121,21 @@ impl Ground {
         let address = if server == Server::Redis { each.nth(1) } else { each.next() };
         self.is_at(server, address.with_context(|| variable.to_owned())?);
         Ok(())
+    }
+
+    /// A topic with the scenario's name.
+    pub(crate) async fn topic(&mut self, partitions: i32) -> anyhow::Result<()> {
+        self.common(Server::Kafka)?;
+        let broker = Broker::at(self.address(Server::Kafka)?);
+        broker.topic_named(&self.name, partitions).await;
+        self.kafka = Some(broker);
+        Ok(())
+    }
+
+    /// Everything in the topic, partition by partition.
+    pub(crate) async fn records(&self) -> anyhow::Result<Vec<Record>> {
+        let broker = self.kafka.as_ref().context("the scenario has no topic")?;
+        Ok(broker.read_all(&self.name, READ_LIMIT).await)
     }
 
     /// What a checker reads with.

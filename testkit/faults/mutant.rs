@@ -35,5 +35,9 @@ impl Mutant {
 }
 
 /// All mutants.
-pub(crate) const ALL: &[Mutant] =
+pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
+    TRANSFERS.iter().chain(crate::workload::intake::MUTANTS)
+}
+
+const TRANSFERS: &[Mutant] =
     &[Mutant { name: "retry inside the transaction", workload: "transfers/postgres", blows: &[] }];

@@ -66,7 +66,7 @@ pub(crate) fn scenarios(options: &Options, seed: u64) -> Vec<Scenario> {
     }
     if options.mutants != Mutants::No {
         let time = CAUGHT_WITHIN + Duration::from_secs(5);
-        all.extend(mutant::ALL.iter().map(|mutant| Scenario {
+        all.extend(mutant::all().map(|mutant| Scenario {
             workload: mutant.workload,
             mutant: Some(mutant),
             seed,

@@ -11,6 +11,7 @@ use crate::inject::Blow;
 use crate::part::Part;
 use crate::record::Journal;
 
+pub(crate) mod intake;
 mod transfers;
 
 /// A workload: processes that use a mechanism, and what their histories have to satisfy.
@@ -118,6 +119,7 @@ impl Verdict {
 /// All workloads.
 pub(crate) fn all() -> Vec<Box<dyn Workload>> {
     let mut all: Vec<Box<dyn Workload>> = Vec::new();
+    all.extend(intake::all());
     all.extend(transfers::all());
     all
 }
