@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::inject::Blow;
-use crate::workload::Choice;
+use crate::workload::{self, Choice};
 
 /// How long after its first injection a mutant must be caught.
 pub(crate) const CAUGHT_WITHIN: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ impl Mutant {
 
 /// All mutants.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    TRANSFERS.iter().chain(crate::workload::intake::MUTANTS)
+    TRANSFERS.iter().chain(workload::intake::MUTANTS).chain(workload::ledger::MUTANTS)
 }
 
 const TRANSFERS: &[Mutant] =

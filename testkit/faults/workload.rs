@@ -12,6 +12,7 @@ use crate::part::Part;
 use crate::record::Journal;
 
 pub(crate) mod intake;
+pub(crate) mod ledger;
 mod transfers;
 
 /// A workload: processes that use a mechanism, and what their histories have to satisfy.
@@ -120,6 +121,7 @@ impl Verdict {
 pub(crate) fn all() -> Vec<Box<dyn Workload>> {
     let mut all: Vec<Box<dyn Workload>> = Vec::new();
     all.extend(intake::all());
+    all.extend(ledger::all());
     all.extend(transfers::all());
     all
 }
