@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::ground::Server;
 use crate::inject::Blow;
 use crate::workload::Choice;
 
@@ -35,5 +36,27 @@ impl Mutant {
 }
 
 /// All mutants.
-pub(crate) const ALL: &[Mutant] =
-    &[Mutant { name: "retry inside the transaction", workload: "transfers/postgres", blows: &[] }];
+pub(crate) const ALL: &[Mutant] = &[
+    Mutant { name: "retry inside the transaction", workload: "transfers/postgres", blows: &[] },
+    Mutant {
+        name: "no fence check",
+        workload: "writer/postgres",
+        blows: &[(None, Blow::StopAt("permitted"), 3_500..6_000)],
+    },
+    Mutant {
+        name: "fence check without the share lock",
+        workload: "writer/postgres",
+        blows: &[(None, Blow::StopAt("checked"), 3_500..6_000)],
+    },
+    Mutant {
+        name: "one-step seal",
+        workload: "writer/redis",
+        blows: &[(None, Blow::Believe(Server::Redis), 8_000..10_000)],
+    },
+    Mutant { name: "client clock", workload: "writer/postgres", blows: &[(None, Blow::Clock, 3_000..6_000)] },
+    Mutant {
+        name: "renewal by upsert",
+        workload: "writer/postgres",
+        blows: &[(None, Blow::StopAt("renewing"), 3_500..6_000)],
+    },
+];

@@ -12,6 +12,7 @@ use crate::part::Part;
 use crate::record::Journal;
 
 mod transfers;
+mod writer;
 
 /// A workload: processes that use a mechanism, and what their histories have to satisfy.
 ///
@@ -119,6 +120,7 @@ impl Verdict {
 pub(crate) fn all() -> Vec<Box<dyn Workload>> {
     let mut all: Vec<Box<dyn Workload>> = Vec::new();
     all.extend(transfers::all());
+    all.extend(writer::all());
     all
 }
 
