@@ -6,7 +6,10 @@ use std::time::Duration;
 use leastlock_testkit::proxy::{Then, statement};
 
 use crate::fleet::Member;
-use crate::ground::Server;
+use crate::ground::{Ground, Server};
+use crate::part::{CLOCK, GO, KILL_AT, STAND, STOP_AT};
+
+mod site;
 
 /// What happens to one process, or to its way to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,8 +36,16 @@ pub(crate) enum Blow {
     LoseCommit(Server),
     /// The reply to a statement with these words is lost.
     Swallow(Server, &'static str),
-    /// The clock of the process is wrong.
+    /// The clock of the process is an hour ahead.
     Clock,
+    /// No network to a lock store, and a clock that stands still meanwhile: it goes on believing in what it holds.
+    Believe(Server),
+    /// Every session in the scenario's database is ended.
+    Terminate(Server),
+    /// At its end the locks are what they were at its beginning.
+    Restore,
+    /// The clock of the lock store is an hour ahead at once.
+    StepServer,
 }
 
 impl fmt::Display for Blow {
@@ -51,7 +62,11 @@ impl fmt::Display for Blow {
             Self::SwallowCommit(server) => write!(f, "lost reply of a commit in {}", server.name()),
             Self::LoseCommit(server) => write!(f, "lost commit to {}", server.name()),
             Self::Swallow(server, text) => write!(f, "lost reply of {text} in {}", server.name()),
-            Self::Clock => f.write_str("step of its clock"),
+            Self::Clock => f.write_str("its clock an hour ahead"),
+            Self::Believe(server) => write!(f, "no network to {}, and its clock stands still", server.name()),
+            Self::Terminate(server) => write!(f, "sessions ended by {}", server.name()),
+            Self::Restore => f.write_str("locks restored from an older copy"),
+            Self::StepServer => f.write_str("the lock store's clock an hour ahead"),
         }
     }
 }
@@ -63,25 +78,25 @@ const STEP_MS: i64 = 3_600_000;
 
 impl Blow {
     /// Begins it. Whether the process was there to meet it.
-    pub(crate) fn strike(self, member: &mut Member) -> anyhow::Result<bool> {
-        use crate::part::{CLOCK, KILL_AT, STOP_AT};
+    pub(crate) async fn strike(self, member: &mut Member, ground: &Ground) -> anyhow::Result<bool> {
         match self {
             Self::Kill => return Ok(member.kill()),
             Self::Stop => return Ok(member.stop()),
             Self::KillAt(point) => return Ok(member.tell(&format!("{KILL_AT}{point}"))),
             Self::StopAt(point) => return Ok(member.tell(&format!("{STOP_AT}{point}"))),
             Self::Clock => return Ok(member.tell(&format!("{CLOCK}{STEP_MS}"))),
+            Self::Terminate(server) => return site::terminate(ground, server).await.map(|()| true),
+            Self::Restore => return site::copy(ground).await.map(|()| true),
+            Self::StepServer => return site::step(ground).await.map(|()| true),
+            Self::Believe(_) if !member.tell(STAND) => return Ok(false),
             _ => {}
         }
         let Some(proxy) = self.server().and_then(|server| member.network.proxy(server)) else { return Ok(false) };
         match self {
             Self::Delay(_) => proxy.delay(DELAY),
-            Self::BlackHole(_) => proxy.black_hole(),
+            Self::BlackHole(_) | Self::Believe(_) => proxy.black_hole(),
             Self::Mute(_) => proxy.swallow_replies(),
-            Self::Cut(_) => {
-                let cut = proxy.cut();
-                tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(cut));
-            }
+            Self::Cut(_) => proxy.cut().await,
             Self::SwallowCommit(_) => {
                 proxy.swallow_reply_to(statement::once(statement::is_commit()), Then::Cut);
             }
@@ -89,36 +104,42 @@ impl Blow {
             Self::Swallow(_, text) => {
                 proxy.swallow_reply_to(statement::once(move |sql| sql.contains(text)), Then::Cut);
             }
-            Self::Kill | Self::KillAt(_) | Self::Stop | Self::StopAt(_) | Self::Clock => {}
+            _ => unreachable!("these have no proxy"),
         }
         Ok(true)
     }
 
     /// Ends it.
-    pub(crate) fn relieve(self, member: &mut Member) {
+    pub(crate) async fn relieve(self, member: &mut Member, ground: &Ground) -> anyhow::Result<()> {
         match self {
-            Self::Kill => {}
+            Self::Kill | Self::Terminate(_) | Self::StepServer => {}
             Self::KillAt(_) | Self::StopAt(_) | Self::Stop => member.resume(),
-            Self::Clock => drop(member.tell(&format!("{}0", crate::part::CLOCK))),
+            Self::Clock => drop(member.tell(&format!("{CLOCK}0"))),
+            Self::Restore => site::restore(ground).await?,
             _ => {
                 if let Some(proxy) = self.server().and_then(|server| member.network.proxy(server)) {
                     proxy.heal();
                 }
+                if matches!(self, Self::Believe(_)) {
+                    member.tell(GO);
+                }
             }
         }
+        Ok(())
     }
 
-    /// To which server the way leads.
+    /// To which server the way leads that it is about.
     const fn server(self) -> Option<Server> {
         match self {
             Self::Delay(server)
             | Self::BlackHole(server)
+            | Self::Believe(server)
             | Self::Mute(server)
             | Self::Cut(server)
             | Self::SwallowCommit(server)
             | Self::LoseCommit(server)
             | Self::Swallow(server, _) => Some(server),
-            Self::Kill | Self::KillAt(_) | Self::Stop | Self::StopAt(_) | Self::Clock => None,
+            _ => None,
         }
     }
 }

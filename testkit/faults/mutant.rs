@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::ground::Server;
 use crate::inject::Blow;
 use crate::workload::{self, Choice};
 
@@ -36,8 +37,30 @@ impl Mutant {
 
 /// All mutants.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    TRANSFERS.iter().chain(workload::intake::MUTANTS).chain(workload::ledger::MUTANTS)
+    VERSIONS_AND_LEASES.iter().chain(workload::intake::MUTANTS).chain(workload::ledger::MUTANTS)
 }
 
-const TRANSFERS: &[Mutant] =
-    &[Mutant { name: "retry inside the transaction", workload: "transfers/postgres", blows: &[] }];
+const VERSIONS_AND_LEASES: &[Mutant] = &[
+    Mutant { name: "retry inside the transaction", workload: "transfers/postgres", blows: &[] },
+    Mutant {
+        name: "no fence check",
+        workload: "writer/postgres",
+        blows: &[(None, Blow::StopAt("permitted"), 3_500..6_000)],
+    },
+    Mutant {
+        name: "fence check without the share lock",
+        workload: "writer/postgres",
+        blows: &[(None, Blow::StopAt("checked"), 3_500..6_000)],
+    },
+    Mutant {
+        name: "one-step seal",
+        workload: "writer/redis",
+        blows: &[(None, Blow::Believe(Server::Redis), 8_000..10_000)],
+    },
+    Mutant { name: "client clock", workload: "writer/postgres", blows: &[(None, Blow::Clock, 3_000..6_000)] },
+    Mutant {
+        name: "renewal by upsert",
+        workload: "writer/postgres",
+        blows: &[(None, Blow::StopAt("renewing"), 3_500..6_000)],
+    },
+];

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,12 +16,15 @@ use crate::ground::{Addresses, Server};
 use crate::record::Recorder;
 use crate::workload;
 
-/// What a process hears: begin nothing new; meet this signal at that point; forget about the point; the clock is off by so much.
+/// What a process hears: begin nothing new; meet this signal at that point; forget about the point; the
+/// clock is off by so much, stands still, goes on.
 pub(crate) const DRAIN: &str = "drain";
 pub(crate) const KILL_AT: &str = "kill-at ";
 pub(crate) const STOP_AT: &str = "stop-at ";
 pub(crate) const DISARM: &str = "disarm";
 pub(crate) const CLOCK: &str = "clock-ms ";
+pub(crate) const STAND: &str = "stand";
+pub(crate) const GO: &str = "go";
 
 /// What a process is told when it begins.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -100,6 +103,11 @@ impl Part {
         self.orders.clock_ms.load(Ordering::SeqCst)
     }
 
+    /// Whether the process's clock stands still.
+    pub(crate) fn clock_stands(&self) -> bool {
+        self.orders.clock_stands.load(Ordering::SeqCst)
+    }
+
     /// Waits, but no longer than until the end.
     pub(crate) async fn pause(&self, time: Duration) {
         self.shutdown.run_until_cancelled(tokio::time::sleep(time)).await;
@@ -110,6 +118,7 @@ impl Part {
 struct Orders {
     ordered: Mutex<Option<(Signal, String)>>,
     clock_ms: AtomicI64,
+    clock_stands: AtomicBool,
 }
 
 impl Orders {
@@ -137,6 +146,8 @@ fn listen(part: Part) {
             let of = |order: &str| line.strip_prefix(order).map(str::to_owned);
             if line == DRAIN {
                 part.draining.cancel();
+            } else if line == STAND || line == GO {
+                part.orders.clock_stands.store(line == STAND, Ordering::SeqCst);
             } else if line == DISARM {
                 part.orders.order(None);
             } else if let Some(point) = of(KILL_AT) {

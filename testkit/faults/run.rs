@@ -195,17 +195,13 @@ impl Under<'_> {
         while begun.elapsed() < self.scenario.time {
             fleet.revive()?;
             while let Some(injection) = due.next_if(|injection| injection.at <= begun.elapsed()) {
-                if let Some(number) = self.strike(fleet, injection)? {
+                if let Some(number) = self.strike(fleet, injection).await? {
                     active.push((Instant::now() + self.struck[number].injection.lasts, number));
                 }
             }
-            active.retain(|(until, number)| {
-                let is_over = *until <= Instant::now();
-                if is_over {
-                    self.relieve(fleet, *number);
-                }
-                !is_over
-            });
+            for (_, number) in active.extract_if(.., |(until, _)| *until <= Instant::now()) {
+                self.relieve(fleet, number).await?;
+            }
             if self.scenario.mutant.is_some() && looked.elapsed() >= LOOK {
                 looked = Instant::now();
                 let journal = Journal::load(&self.ground.histories())?;
@@ -218,26 +214,27 @@ impl Under<'_> {
             tokio::time::sleep(TICK).await;
         }
         for (_, number) in active {
-            self.relieve(fleet, number);
+            self.relieve(fleet, number).await?;
         }
         Ok(None)
     }
 
     /// Answers its number, if the process was there to meet it.
-    fn strike(&mut self, fleet: &mut Fleet, injection: Injection) -> anyhow::Result<Option<usize>> {
+    async fn strike(&mut self, fleet: &mut Fleet, injection: Injection) -> anyhow::Result<Option<usize>> {
         let member = &mut fleet.members[injection.target];
         let (began, target) = (now(), member.name());
-        if !tokio::task::block_in_place(|| injection.blow.strike(member))? {
+        if !injection.blow.strike(member, self.ground).await? {
             return Ok(None);
         }
         self.struck.push(Struck { injection, target, began, ended: began });
         Ok(Some(self.struck.len() - 1))
     }
 
-    fn relieve(&mut self, fleet: &mut Fleet, number: usize) {
+    async fn relieve(&mut self, fleet: &mut Fleet, number: usize) -> anyhow::Result<()> {
         let struck = &mut self.struck[number];
-        struck.injection.blow.relieve(&mut fleet.members[struck.injection.target]);
+        struck.injection.blow.relieve(&mut fleet.members[struck.injection.target], self.ground).await?;
         struck.ended = now();
+        Ok(())
     }
 }
 

@@ -14,6 +14,7 @@ use crate::record::Journal;
 pub(crate) mod intake;
 pub(crate) mod ledger;
 mod transfers;
+mod writer;
 
 /// A workload: processes that use a mechanism, and what their histories have to satisfy.
 ///
@@ -123,6 +124,7 @@ pub(crate) fn all() -> Vec<Box<dyn Workload>> {
     all.extend(intake::all());
     all.extend(ledger::all());
     all.extend(transfers::all());
+    all.extend(writer::all());
     all
 }
 

@@ -109,7 +109,7 @@ where
     ) -> BoxFuture<'a, anyhow::Result<Verdict>> {
         Box::pin(async move {
             let bank = bank::Bank::read(ground.database::<DB>()?).await?;
-            verdict::of(&bank, &journal.calls(client::TRANSFER)?, stage)
+            Ok(verdict::of(&bank, &journal.calls(client::TRANSFER)?, stage))
         })
     }
 }

@@ -119,7 +119,8 @@ impl ByHand {
         let account = String::from_utf8_lossy(record.key().unwrap_or_default()).into_owned();
         let cents: i64 = serde_json::from_slice(record.payload().unwrap_or_default())?;
         let mut tx = self.pool.begin().await?;
-        let enter = Statement::new(include_str!("../../sql/ledger/mutant_enter.sql")).bind(partition).bind(sealed.epoch);
+        let enter =
+            Statement::new(include_str!("../../sql/ledger/mutant_enter.sql")).bind(partition).bind(sealed.epoch);
         if enter.fetch_optional::<Postgres>(&mut tx).await?.is_none() {
             return Ok(false);
         }

@@ -54,7 +54,8 @@ struct Movement {
 impl Handler<Postgres> for Movement {
     async fn handle(&self, record: &Record, tx: &mut Transaction<'_, Postgres>) -> Result<(), Failure> {
         let account = String::from_utf8_lossy(record.key().unwrap_or_default()).into_owned();
-        let shift = Statement::new(include_str!("../../sql/ledger/move.sql")).bind(&*account).bind(record.json::<i64>()?);
+        let shift =
+            Statement::new(include_str!("../../sql/ledger/move.sql")).bind(&*account).bind(record.json::<i64>()?);
         shift.execute::<Postgres>(tx).await?;
         let (writer, group) = (self.part.task.by(), &*self.part.task.name);
         let note = Statement::new(include_str!("../../sql/ledger/note.sql")).bind(i64::from(record.partition()));
