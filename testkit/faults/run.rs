@@ -22,6 +22,9 @@ const TICK: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(1_500);
 /// Beyond the longest lease and session time-out, so long may it take after the last fault until all is finished.
 const SETTLE: Duration = Duration::from_secs(10);
+/// How long it is tried again to read what is there, and how often.
+const PATIENCE: Duration = Duration::from_secs(20);
+const AGAIN: Duration = Duration::from_millis(300);
 
 /// One workload under the injections of a seed.
 #[derive(Debug, Clone)]
@@ -165,9 +168,9 @@ async fn one(scenario: Scenario, folder: PathBuf) -> anyhow::Result<Outcome> {
     let unfinished = if caught_after.is_some() { None } else { settle(&mut fleet, &*workload, &ground).await? };
     outcome.settled_after = caught_after.is_none().then(|| now().saturating_sub(outcome.ended));
     tokio::task::block_in_place(|| fleet.end());
-    let journal = Journal::load(&ground.histories())?;
     let stage = if caught_after.is_some() { Stage::Running } else { Stage::Settled };
-    outcome.verdict = workload.check(&ground, &journal, stage).await?;
+    let (journal, verdict) = judge(&*workload, &ground, stage).await?;
+    outcome.verdict = verdict;
     outcome.verdict.breaches.extend(unfinished);
     (outcome.counts, outcome.successes) = (journal.counts(), journal.successes());
     if scenario.mutant.is_some() && caught_after.is_none() && !outcome.verdict.breaches.is_empty() {
@@ -175,6 +178,20 @@ async fn one(scenario: Scenario, folder: PathBuf) -> anyhow::Result<Outcome> {
         outcome.caught_after = Some(now().saturating_sub(first));
     }
     Ok(outcome)
+}
+
+/// Reads the histories, and judges them. The database may have ended the connection that this is read by: so it is tried again.
+async fn judge(workload: &dyn Workload, ground: &Ground, stage: Stage) -> anyhow::Result<(Journal, Verdict)> {
+    let begun = Instant::now();
+    loop {
+        // First what was told, then what is there: so nothing that was told can be missing because it came later.
+        let journal = Journal::load(&ground.histories())?;
+        match workload.check(ground, &journal, stage).await {
+            Ok(verdict) => return Ok((journal, verdict)),
+            Err(error) if begun.elapsed() > PATIENCE => return Err(error),
+            Err(_) => tokio::time::sleep(AGAIN).await,
+        }
+    }
 }
 
 /// A scenario while faults are injected.
@@ -204,8 +221,7 @@ impl Under<'_> {
             }
             if self.scenario.mutant.is_some() && looked.elapsed() >= LOOK {
                 looked = Instant::now();
-                let journal = Journal::load(&self.ground.histories())?;
-                let verdict = self.workload.check(self.ground, &journal, Stage::Running).await?;
+                let verdict = judge(self.workload, self.ground, Stage::Running).await?.1;
                 if !verdict.breaches.is_empty() {
                     let first = self.struck.first().map_or(began, |struck| struck.began);
                     return Ok(Some(now().saturating_sub(first)));
@@ -223,7 +239,8 @@ impl Under<'_> {
     async fn strike(&mut self, fleet: &mut Fleet, injection: Injection) -> anyhow::Result<Option<usize>> {
         let member = &mut fleet.members[injection.target];
         let (began, target) = (now(), member.name());
-        if !injection.blow.strike(member, self.ground).await? {
+        // What the database refuses at the moment does not happen.
+        if !injection.blow.strike(member, self.ground).await.unwrap_or(false) {
             return Ok(None);
         }
         self.struck.push(Struck { injection, target, began, ended: began });
@@ -232,7 +249,11 @@ impl Under<'_> {
 
     async fn relieve(&mut self, fleet: &mut Fleet, number: usize) -> anyhow::Result<()> {
         let struck = &mut self.struck[number];
-        struck.injection.blow.relieve(&mut fleet.members[struck.injection.target], self.ground).await?;
+        let begun = Instant::now();
+        while let Err(error) = struck.injection.blow.relieve(&mut fleet.members[struck.injection.target], self.ground).await {
+            anyhow::ensure!(begun.elapsed() < PATIENCE, "{}: {error}", struck.injection);
+            tokio::time::sleep(AGAIN).await;
+        }
         struck.ended = now();
         Ok(())
     }
@@ -247,7 +268,8 @@ async fn settle(fleet: &mut Fleet, workload: &dyn Workload, ground: &Ground) -> 
         fleet.revive()?;
         fleet.heal();
         let journal = Journal::load(&ground.histories())?;
-        let Some(unfinished) = workload.unfinished(ground, &journal).await? else { return Ok(None) };
+        let unfinished = workload.unfinished(ground, &journal).await.unwrap_or_else(|error| Some(error.to_string()));
+        let Some(unfinished) = unfinished else { return Ok(None) };
         if healed.elapsed() >= limit {
             return Ok(Some(format!("{limit:?} after the last fault there is still unfinished: {unfinished}")));
         }
