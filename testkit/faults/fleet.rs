@@ -20,7 +20,6 @@ const FAILURES_LIMIT: u32 = 20;
 /// A process that is started again whenever it has ended.
 #[derive(Debug)]
 pub(crate) struct Member {
-    pub(crate) role: &'static str,
     pub(crate) network: Network,
     task: Task,
     child: Option<Child>,
@@ -31,11 +30,11 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    async fn launch(role: &'static str, mut task: Task, ground: &Ground) -> anyhow::Result<Self> {
+    async fn launch(mut task: Task, ground: &Ground) -> anyhow::Result<Self> {
         let network = Network::to(ground.addresses()).await?;
         task.addresses = network.addresses.clone();
         let child = Some(task.launch()?);
-        Ok(Self { role, network, task, child, back_at: Instant::now(), is_draining: false, failures: 0 })
+        Ok(Self { network, task, child, back_at: Instant::now(), is_draining: false, failures: 0 })
     }
 
     /// What it is called in histories, whichever incarnation.
@@ -122,7 +121,7 @@ impl Fleet {
                     addresses: ground.addresses().clone(),
                     histories: ground.histories(),
                 };
-                members.push(Member::launch(role.name, task, ground).await?);
+                members.push(Member::launch(task, ground).await?);
             }
         }
         Ok(Self { members })

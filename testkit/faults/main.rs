@@ -34,6 +34,7 @@ mod workload;
 use std::process::ExitCode;
 
 use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Arguments, Hidden, Options};
 
@@ -65,12 +66,20 @@ async fn suite(options: &Options) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    std::fs::create_dir_all(&options.report)?;
     let folder = tempfile::tempdir()?;
-    let outcomes = run::run(scenarios, options.at_once, folder.path().to_owned(), |outcome| {
-        println!("{}", report::line(outcome));
+    let bar = ProgressBar::new(scenarios.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("[{pos}/{len}, {elapsed}] {msg}") {
+        bar.set_style(style);
+    }
+    let run = run::run(scenarios, options.at_once, folder.path().to_owned(), |outcome| {
+        // On a terminal above the line that changes, elsewhere as it is.
+        bar.suspend(|| println!("{}", report::line(outcome)));
+        bar.inc(1);
     });
-    let outcomes = outcomes.await?;
+    let outcomes = run.await?;
+    bar.finish_and_clear();
+    report::write(&options.report, seed, options.minutes, options.own_servers, &outcomes)?;
+    println!("report: {}", options.report.join("index.html").display());
     let is_good = outcomes.iter().all(run::Outcome::is_good);
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

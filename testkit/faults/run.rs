@@ -250,7 +250,9 @@ impl Under<'_> {
     async fn relieve(&mut self, fleet: &mut Fleet, number: usize) -> anyhow::Result<()> {
         let struck = &mut self.struck[number];
         let begun = Instant::now();
-        while let Err(error) = struck.injection.blow.relieve(&mut fleet.members[struck.injection.target], self.ground).await {
+        while let Err(error) =
+            struck.injection.blow.relieve(&mut fleet.members[struck.injection.target], self.ground).await
+        {
             anyhow::ensure!(begun.elapsed() < PATIENCE, "{}: {error}", struck.injection);
             tokio::time::sleep(AGAIN).await;
         }

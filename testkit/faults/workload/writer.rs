@@ -143,7 +143,6 @@ async fn in_sql<DB: Shelves>(backend: backend::Backend, part: Part) -> anyhow::R
 }
 
 async fn on<S: FencedStore, DB: Shelves>(backend: backend::Backend, store: S, part: Part) -> anyhow::Result<()> {
-    let lanes = backend.lanes();
-    let pool = backend::pool::<DB>(&part, u32::try_from(lanes)? + 2)?;
-    Holder::new(store, pool, part, lanes)?.live().await
+    let pool = backend::pool::<DB>(&part, u32::try_from(backend.lanes())? + 2)?;
+    Holder::new(store, pool, part, backend)?.live().await
 }

@@ -1,5 +1,7 @@
 //! Where the locks are, where the shelf is, and what may happen in between.
 
+use std::time::Duration;
+
 use sqlx::Pool;
 
 use super::holder::{CHECKED, PERMITTED, SEALED, WRITTEN};
@@ -73,6 +75,14 @@ impl Backend {
             Self::Redis => 8,
             Self::Sqlite => 1,
             _ => 3,
+        }
+    }
+
+    /// How long a writer goes on before it gives the lease back. Longer where others are to starve for as long.
+    pub(super) const fn turn(self) -> Duration {
+        match self {
+            Self::Redis => Duration::from_secs(15),
+            _ => Duration::from_secs(4),
         }
     }
 

@@ -10,8 +10,9 @@ use leastlock_lease::{
 use serde::{Deserialize, Serialize};
 use sqlx::Pool;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
+use super::backend::Backend;
 use super::mutants::{Guard, NO_FENCE, NO_SHARE_LOCK, ONE_STEP_SEAL, failed};
 use super::recorded::{Recorded, owner};
 use super::shelf::{self, Batch, Shelves};
@@ -33,8 +34,6 @@ pub(super) const SEALED: &str = "sealed";
 
 /// Between two batches of a lane.
 const BEAT_MS: std::ops::Range<u64> = 5..40;
-/// After this many batches it gives the lease back, so that turns change without faults too.
-const TURN: u32 = 60;
 /// Between two signs of life.
 const SIGN: Duration = Duration::from_millis(200);
 /// Before what has failed is tried again.
@@ -80,10 +79,12 @@ pub(super) struct Holder<S, DB: Shelves> {
     guard: Guard,
     /// How many batches it writes at once, so that checked transactions overlap.
     lanes: usize,
+    /// So long it writes before it gives the lease back, so that turns change without faults too.
+    turn: Duration,
 }
 
 impl<S: FencedStore, DB: Shelves> Holder<S, DB> {
-    pub(super) fn new(store: S, pool: Pool<DB>, part: Part, lanes: usize) -> anyhow::Result<Self> {
+    pub(super) fn new(store: S, pool: Pool<DB>, part: Part, backend: Backend) -> anyhow::Result<Self> {
         let name = LockName::new("faults:shelf")?;
         let fence = Fence::new(name.as_str())?.idle_timeout(IDLE);
         let clock = Standing { part: part.clone(), stands_at_ns: Arc::default() };
@@ -94,7 +95,7 @@ impl<S: FencedStore, DB: Shelves> Holder<S, DB> {
             Some(ONE_STEP_SEAL) => Guard::OneStep,
             _ => Guard::Right,
         };
-        Ok(Self { leases, name, fence, pool, part, guard, lanes })
+        Ok(Self { leases, name, fence, pool, part, guard, lanes: backend.lanes(), turn: backend.turn() })
     }
 
     pub(super) async fn live(self) -> anyhow::Result<()> {
@@ -170,8 +171,8 @@ impl<S: FencedStore, DB: Shelves> Holder<S, DB> {
     }
 
     async fn lane(&self, lane: usize, lease: &CorrectnessLease) {
-        let mut rng = self.part.rng();
-        for _ in 0..TURN {
+        let (mut rng, begun) = (self.part.rng(), Instant::now());
+        while begun.elapsed() < self.turn {
             // A lease that is over is over.
             let Ok(permit) = lease.permit() else { break };
             if self.part.draining.is_cancelled() {
