@@ -5,6 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+/// The short profile: all scenarios and all mutants come to six minutes on two cores.
+const SHORT_MINUTES: f64 = 0.9;
+const SHORT_AT_ONCE: usize = 7;
+const SHORT_SEED: u64 = 9;
+const LONG_MINUTES: f64 = 60.0;
+
 /// Runs the mechanisms of leastlock in several processes under kills, pauses, cut networks and swallowed replies, and checks what
 /// they answered against what is there. Exits with 1 if a guarantee was broken, or a mutant was not caught.
 #[derive(Debug, Parser)]
@@ -41,8 +47,8 @@ pub(crate) struct Options {
     /// Whether mutants are run, and whether anything else is.
     #[arg(long, value_enum, default_value_t = Mutants::Also)]
     pub(crate) mutants: Mutants,
-    /// How many scenarios run side by side.
-    #[arg(long, default_value_t = 4)]
+    /// How many scenarios run side by side; all, on servers of its own.
+    #[arg(long, default_value_t = 7)]
     pub(crate) at_once: usize,
     /// Where the report is written.
     #[arg(long, default_value = "report")]
@@ -78,6 +84,19 @@ pub(crate) enum Profile {
 }
 
 impl Options {
+    /// As the profile says, if there is one.
+    pub(crate) fn as_profiled(mut self) -> Self {
+        match self.profile {
+            None => {}
+            Some(Profile::Short) => {
+                (self.minutes, self.at_once) = (SHORT_MINUTES, SHORT_AT_ONCE);
+                self.seed.get_or_insert(SHORT_SEED);
+            }
+            Some(Profile::Long) => self.minutes = LONG_MINUTES,
+        }
+        self
+    }
+
     /// How long faults are injected.
     pub(crate) fn time(&self) -> Duration {
         Duration::from_secs_f64(self.minutes * 60.0)

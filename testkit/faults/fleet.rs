@@ -42,6 +42,11 @@ impl Member {
         format!("{}-{}", self.task.role, self.task.number)
     }
 
+    /// Whether histories call one of its incarnations so.
+    pub(crate) fn is(&self, by: &str) -> bool {
+        is_of(by, &self.name())
+    }
+
     /// Starts it again if it is due.
     fn revive(&mut self) -> anyhow::Result<()> {
         if let Some(child) = &mut self.child
@@ -96,6 +101,11 @@ impl Member {
         let child = self.child.as_mut()?;
         if child.has_ended() { None } else { Some(child) }
     }
+}
+
+/// Whether `by` is an incarnation of the process `name`: it has a number behind the name.
+pub(crate) fn is_of(by: &str, name: &str) -> bool {
+    by.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'))
 }
 
 /// The processes of a scenario.

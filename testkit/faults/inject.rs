@@ -128,6 +128,11 @@ impl Blow {
         Ok(())
     }
 
+    /// Whether it is meant for the process that had the last success, whichever that is then: most likely the holder.
+    pub(crate) const fn is_for_the_latest(self) -> bool {
+        matches!(self, Self::Believe(_))
+    }
+
     /// To which server the way leads that it is about.
     const fn server(self) -> Option<Server> {
         match self {

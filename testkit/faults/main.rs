@@ -7,6 +7,7 @@
 //! | `workload` | what runs, and what its histories have to satisfy |
 //! | `mutant` | mechanisms with a mistake, which must be caught |
 //! | `schedule`, `inject` | what happens to them, drawn from a seed |
+//! | `servers` | servers of its own, killed and started again meanwhile |
 //! | `ground`, `network`, `fleet` | databases and names of their own; proxies; processes |
 //! | `part` | one process, as it sees itself |
 //! | `record` | what was called and answered |
@@ -29,14 +30,19 @@ mod record;
 mod report;
 mod run;
 mod schedule;
+mod servers;
 mod workload;
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{Arc, PoisonError};
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Arguments, Hidden, Options};
+use crate::run::{Outcome, Scenario};
+use crate::servers::{Restarts, Servers};
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
@@ -48,7 +54,13 @@ fn main() -> anyhow::Result<ExitCode> {
             runtime.shutdown_background();
             played.map(|()| ExitCode::SUCCESS)
         }
-        None => runtime.block_on(suite(&arguments.options)),
+        None => {
+            let options = arguments.options.as_profiled();
+            if options.own_servers && !options.list && Servers::of_environment().is_none() {
+                return servers::with_own();
+            }
+            runtime.block_on(suite(&options))
+        }
     }
 }
 
@@ -71,15 +83,42 @@ async fn suite(options: &Options) -> anyhow::Result<ExitCode> {
     if let Ok(style) = ProgressStyle::with_template("[{pos}/{len}, {elapsed}] {msg}") {
         bar.set_style(style);
     }
-    let run = run::run(scenarios, options.at_once, folder.path().to_owned(), |outcome| {
+    let ended = |outcome: &Outcome| {
         // On a terminal above the line that changes, elsewhere as it is.
         bar.suspend(|| println!("{}", report::line(outcome)));
         bar.inc(1);
-    });
-    let outcomes = run.await?;
+    };
+    let outcomes = match Servers::of_environment() {
+        None => run::run(scenarios, options.at_once, folder.path(), ended).await?,
+        Some(servers) => disturbed(servers, scenarios, seed, options, folder.path(), ended).await?,
+    };
     bar.finish_and_clear();
     report::write(&options.report, seed, options.minutes, options.own_servers, &outcomes)?;
     println!("report: {}", options.report.join("index.html").display());
-    let is_good = outcomes.iter().all(run::Outcome::is_good);
+    let is_good = outcomes.iter().all(Outcome::is_good);
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// First all scenarios at once, while servers are restarted, and then the mutants, a few at a time, on servers that stay up.
+async fn disturbed(
+    servers: Servers,
+    scenarios: Vec<Scenario>,
+    seed: u64,
+    options: &Options,
+    folder: &Path,
+    mut ended: impl FnMut(&Outcome),
+) -> anyhow::Result<Vec<Outcome>> {
+    let (mutants, scenarios): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(|scenario| scenario.mutant.is_some());
+    let restarts = Restarts::default();
+    let (noted, time) = (Arc::clone(&restarts), options.time());
+    let disturbing =
+        (!scenarios.is_empty()).then(|| tokio::task::spawn_blocking(move || servers.disturb(seed, time, &noted)));
+    let mut outcomes = run::run(scenarios, usize::MAX >> 4, &folder.join("real"), &mut ended).await?;
+    if let Some(disturbing) = disturbing {
+        disturbing.await??;
+    }
+    let restarts = restarts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    outcomes.iter_mut().for_each(|outcome| outcome.meanwhile(&restarts));
+    outcomes.extend(run::run(mutants, options.at_once, &folder.join("mutants"), ended).await?);
+    Ok(outcomes)
 }

@@ -4,7 +4,7 @@
 //! Times are the machine's monotonic clock, which all processes share. A call without an answer is unknown, never failed.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +17,8 @@ use serde_json::Value;
 
 /// The extension of the files.
 const EXTENSION: &str = "jsonl";
+/// So much of a file has a success in it, if there was one lately.
+const TAIL_BYTES: u64 = 32 * 1024;
 
 /// Time since an arbitrary moment that is the same for all processes of the machine.
 pub(crate) fn now() -> Duration {
@@ -176,6 +178,23 @@ impl Journal {
         }
         lines.sort_by_key(|line: &Line| line.at_ns);
         Ok(Self { lines })
+    }
+
+    /// Which process had the last success.
+    pub(crate) fn latest(folder: &Path) -> anyhow::Result<Option<String>> {
+        let mut latest: Option<(u64, String)> = None;
+        for entry in std::fs::read_dir(folder)? {
+            let mut file = File::open(entry?.path())?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+            // The first line may have lost its beginning, and the last its end: neither is one then.
+            let lines = BufReader::new(file).lines().map_while(Result::ok);
+            let lines = lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok());
+            let is_success = |line: &Line| matches!(line.what, What::Answered { ok: true, .. });
+            let last = lines.filter(is_success).last().map(|line| (line.at_ns, line.by));
+            latest = latest.max(last);
+        }
+        Ok(latest.map(|(_, by)| by))
     }
 
     /// The calls of `op`, in the order in which they were made.

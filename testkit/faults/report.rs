@@ -104,7 +104,7 @@ fn tell(folder: &Path, number: usize, outcome: &Outcome) -> anyhow::Result<Told>
     let (counts, verdict, scenario) = (outcome.counts, &outcome.verdict, &outcome.scenario);
     let mut told = Told {
         name: scenario.name(),
-        injections: outcome.struck.len(),
+        injections: outcome.struck.len() + outcome.restarts.len(),
         calls: counts.calls,
         done: counts.done,
         refused: counts.refused,

@@ -1,6 +1,6 @@
 //! Scenarios, a few side by side: each workload once as it is, and each mutant.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,11 @@ use tokio::task::JoinSet;
 
 use crate::args::{Mutants, Options};
 use crate::fleet::Fleet;
-use crate::ground::Ground;
+use crate::ground::{Ground, Server};
 use crate::mutant::{self, CAUGHT_WITHIN, Mutant};
 use crate::record::{Counts, Journal, Success, now};
-use crate::schedule::{self, Injection};
+use crate::schedule::{self, Injection, Pace};
+use crate::servers::Restart;
 use crate::workload::{self, Stage, Verdict, Workload};
 
 /// How often processes and injections are looked after.
@@ -48,7 +49,9 @@ impl Scenario {
     pub(crate) fn injections(&self) -> anyhow::Result<Vec<Injection>> {
         let workload = self.named()?;
         let menu = self.mutant.map_or_else(|| workload.menu(), |mutant| mutant.menu(workload.menu()));
-        Ok(schedule::draw(self.seed, &menu, &workload.roles(), self.time))
+        let is_alone = self.mutant.is_some_and(|mutant| !mutant.blows.is_empty());
+        let pace = if is_alone { Pace::OneByOne } else { Pace::Overlapping };
+        Ok(schedule::draw(self.seed, &menu, &workload.roles(), self.time, pace))
     }
 
     fn named(&self) -> anyhow::Result<Box<dyn Workload>> {
@@ -84,8 +87,9 @@ pub(crate) fn scenarios(options: &Options, seed: u64) -> Vec<Scenario> {
 #[derive(Debug, Clone)]
 pub(crate) struct Struck {
     pub(crate) injection: Injection,
-    /// The process that met it.
+    /// The process that met it, and its place in the fleet.
     pub(crate) target: String,
+    pub(crate) place: usize,
     pub(crate) began: Duration,
     pub(crate) ended: Duration,
 }
@@ -95,8 +99,13 @@ pub(crate) struct Struck {
 pub(crate) struct Outcome {
     pub(crate) scenario: Scenario,
     pub(crate) began: Duration,
+    /// When the last fault was over.
     pub(crate) ended: Duration,
+    /// What it talked to.
+    pub(crate) servers: Vec<Server>,
     pub(crate) struck: Vec<Struck>,
+    /// Of servers that it talked to.
+    pub(crate) restarts: Vec<Restart>,
     pub(crate) verdict: Verdict,
     pub(crate) counts: Counts,
     pub(crate) successes: Vec<Success>,
@@ -109,6 +118,12 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// Takes note of what happened meanwhile to servers that it talked to.
+    pub(crate) fn meanwhile(&mut self, restarts: &[Restart]) {
+        let met = restarts.iter().filter(|restart| restart.began >= self.began && restart.began <= self.ended);
+        self.restarts.extend(met.filter(|restart| self.servers.contains(&restart.server)).cloned());
+    }
+
     /// Whether it is what it should be.
     pub(crate) fn is_good(&self) -> bool {
         match self.scenario.mutant {
@@ -122,7 +137,7 @@ impl Outcome {
 pub(crate) async fn run(
     scenarios: Vec<Scenario>,
     at_once: usize,
-    folder: PathBuf,
+    folder: &Path,
     mut ended: impl FnMut(&Outcome),
 ) -> anyhow::Result<Vec<Outcome>> {
     let (places, mut running) = (Arc::new(Semaphore::new(at_once.max(1))), JoinSet::new());
@@ -157,7 +172,9 @@ async fn one(scenario: Scenario, folder: PathBuf) -> anyhow::Result<Outcome> {
         histories: ground.histories(),
         began,
         ended: now(),
+        servers: ground.addresses().keys().copied().collect(),
         struck,
+        restarts: Vec::new(),
         verdict: Verdict::default(),
         counts: Counts::default(),
         successes: Vec::new(),
@@ -237,22 +254,23 @@ impl Under<'_> {
 
     /// Answers its number, if the process was there to meet it.
     async fn strike(&mut self, fleet: &mut Fleet, injection: Injection) -> anyhow::Result<Option<usize>> {
-        let member = &mut fleet.members[injection.target];
+        let latest = if injection.blow.is_for_the_latest() { Journal::latest(&self.ground.histories())? } else { None };
+        let of_latest = latest.and_then(|by| fleet.members.iter().position(|member| member.is(&by)));
+        let place = of_latest.unwrap_or(injection.target);
+        let member = &mut fleet.members[place];
         let (began, target) = (now(), member.name());
         // What the database refuses at the moment does not happen.
         if !injection.blow.strike(member, self.ground).await.unwrap_or(false) {
             return Ok(None);
         }
-        self.struck.push(Struck { injection, target, began, ended: began });
+        self.struck.push(Struck { injection, target, place, began, ended: began });
         Ok(Some(self.struck.len() - 1))
     }
 
     async fn relieve(&mut self, fleet: &mut Fleet, number: usize) -> anyhow::Result<()> {
         let struck = &mut self.struck[number];
         let begun = Instant::now();
-        while let Err(error) =
-            struck.injection.blow.relieve(&mut fleet.members[struck.injection.target], self.ground).await
-        {
+        while let Err(error) = struck.injection.blow.relieve(&mut fleet.members[struck.place], self.ground).await {
             anyhow::ensure!(begun.elapsed() < PATIENCE, "{}: {error}", struck.injection);
             tokio::time::sleep(AGAIN).await;
         }

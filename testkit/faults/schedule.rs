@@ -31,8 +31,17 @@ impl fmt::Display for Injection {
     }
 }
 
+/// How injections follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Several processes may meet one at the same time.
+    Overlapping,
+    /// One ends before the next begins, so that there is always somebody who is well.
+    OneByOne,
+}
+
 /// The injections of a scenario. Each kind comes once before any comes again; a process meets one at a time.
-pub(crate) fn draw(seed: u64, menu: &[Choice], roles: &[Role], time: Duration) -> Vec<Injection> {
+pub(crate) fn draw(seed: u64, menu: &[Choice], roles: &[Role], time: Duration, pace: Pace) -> Vec<Injection> {
     let mut rng = Rng::with_seed(seed);
     let of: Vec<&str> = roles.iter().flat_map(|role| (0..role.count).map(|_| role.name)).collect();
     let mut busy_until = vec![Duration::ZERO; of.len()];
@@ -52,6 +61,9 @@ pub(crate) fn draw(seed: u64, menu: &[Choice], roles: &[Role], time: Duration) -
             let target = targets[rng.usize(0..targets.len())];
             busy_until[target] = at + lasts;
             injections.push(Injection { at, blow: choice.blow, target, lasts });
+            if pace == Pace::OneByOne {
+                at += lasts;
+            }
         }
         at += Duration::from_millis(rng.u64(GAP_MS));
     }
@@ -74,14 +86,14 @@ mod tests {
 
     #[test]
     fn one_seed_makes_the_same_injections_and_another_others() {
-        let of = |seed| draw(seed, &menu(), &ROLES, Duration::from_secs(60));
+        let of = |seed| draw(seed, &menu(), &ROLES, Duration::from_mins(1), Pace::Overlapping);
         assert_eq!(of(7), of(7));
         assert_ne!(of(7), of(8));
     }
 
     #[test]
     fn a_process_meets_one_at_a_time_and_only_what_is_meant_for_it() {
-        let drawn = draw(1, &menu(), &ROLES, Duration::from_mins(5));
+        let drawn = draw(1, &menu(), &ROLES, Duration::from_mins(5), Pace::Overlapping);
         assert!(drawn.len() > 100, "{}", drawn.len());
         for (place, injection) in drawn.iter().enumerate() {
             assert!(injection.blow != Blow::StopAt("x") || injection.target == 2);
@@ -93,6 +105,13 @@ mod tests {
 
     #[test]
     fn nothing_is_drawn_where_nothing_may_happen() {
-        assert_eq!(draw(1, &[], &ROLES, Duration::from_secs(60)), []);
+        assert_eq!(draw(1, &[], &ROLES, Duration::from_mins(1), Pace::Overlapping), []);
+    }
+
+    #[test]
+    fn one_by_one_there_is_never_a_second_one() {
+        let drawn = draw(1, &menu(), &ROLES, Duration::from_mins(5), Pace::OneByOne);
+        assert!(drawn.windows(2).all(|pair| pair[0].at + pair[0].lasts <= pair[1].at));
+        assert!(drawn.len() > 50, "{}", drawn.len());
     }
 }

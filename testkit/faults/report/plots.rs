@@ -40,8 +40,10 @@ fn draw_scenario(outcome: &Outcome, path: &Path) -> anyhow::Result<()> {
         .y_label_area_size(50)
         .build_cartesian_2d(0.0..seconds, 0.0..highest)?;
     chart.configure_mesh().disable_mesh().x_desc("s").y_desc("successes a second").draw()?;
-    let bands = outcome.struck.iter().map(|struck| {
-        let (from, to) = (since(struck.began), since(struck.ended).max(since(struck.began) + 0.05));
+    let restarts = outcome.restarts.iter().map(|restart| (restart.began, restart.ended));
+    let times = outcome.struck.iter().map(|struck| (struck.began, struck.ended)).chain(restarts);
+    let bands = times.map(|(began, ended)| {
+        let (from, to) = (since(began), since(ended).max(since(began) + 0.05));
         Rectangle::new([(from, 0.0), (to, highest)], INJECTION.mix(0.15).filled())
     });
     chart.draw_series(bands)?;

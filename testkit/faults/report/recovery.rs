@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::fleet::is_of;
 use crate::record::Success;
 use crate::run::{Outcome, Struck};
 
@@ -44,8 +45,12 @@ pub(crate) fn by_kind<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Vec<Re
     for outcome in outcomes {
         for struck in &outcome.struck {
             let (pauses, own) = kinds.entry(struck.injection.blow.to_string()).or_default();
-            pauses.push(pause(struck, &outcome.successes).as_secs_f64());
+            pauses.push(pause((struck.began, struck.ended), &outcome.successes).as_secs_f64());
             own.extend(own_after(struck, &outcome.successes).map(|own| own.as_secs_f64()));
+        }
+        for restart in &outcome.restarts {
+            let (pauses, _) = kinds.entry(format!("{} killed and restarted", restart.server.name())).or_default();
+            pauses.push(pause((restart.began, restart.ended), &outcome.successes).as_secs_f64());
         }
     }
     let recovery = |(kind, (pauses, own)): (String, (Vec<f64>, Vec<f64>))| {
@@ -56,17 +61,15 @@ pub(crate) fn by_kind<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Vec<Re
 }
 
 /// The longest time between two successes, of those that overlap the injection and a moment after it.
-fn pause(struck: &Struck, successes: &[Success]) -> Duration {
-    let (from, to) = (struck.began, struck.ended + AFTER);
+fn pause((began, ended): (Duration, Duration), successes: &[Success]) -> Duration {
+    let (from, to) = (began, ended + AFTER);
     let first = successes.partition_point(|success| success.at < from).saturating_sub(1);
     let pauses = successes[first..].windows(2).take_while(|pair| pair[0].at < to);
     pauses.map(|pair| pair[1].at.saturating_sub(pair[0].at)).max().unwrap_or_default()
 }
 
 fn own_after(struck: &Struck, successes: &[Success]) -> Option<Duration> {
-    // Incarnations of the process have numbers behind its name.
-    let is_own = |by: &str| by.strip_prefix(&*struck.target).is_some_and(|rest| rest.starts_with('-'));
-    let own = successes.iter().find(|success| success.began >= struck.ended && is_own(&success.by))?;
+    let own = successes.iter().find(|success| success.began >= struck.ended && is_of(&success.by, &struck.target))?;
     Some(own.at.saturating_sub(struck.ended))
 }
 
@@ -83,16 +86,19 @@ mod tests {
     fn struck(began: u64, ended: u64) -> Struck {
         let [began, ended] = [began, ended].map(Duration::from_millis);
         let injection = Injection { at: began, blow: Blow::Stop, target: 0, lasts: ended - began };
-        Struck { injection, target: "client-1".to_owned(), began, ended }
+        Struck { injection, target: "client-1".to_owned(), place: 0, began, ended }
     }
 
     #[test]
     fn the_longest_pause_that_overlaps_counts_also_if_it_began_before() {
         let successes = [success("a", 0, 10), success("a", 80, 90), success("a", 95, 100), success("a", 5_000, 9_000)];
-        assert_eq!(pause(&struck(20, 30), &successes), Duration::from_millis(8_900));
-        assert_eq!(pause(&struck(9_100, 9_200), &successes), Duration::ZERO);
+        let of = |began, ended, successes: &[Success]| {
+            pause((Duration::from_millis(began), Duration::from_millis(ended)), successes)
+        };
+        assert_eq!(of(20, 30, &successes), Duration::from_millis(8_900));
+        assert_eq!(of(9_100, 9_200, &successes), Duration::ZERO);
         let early = [success("a", 0, 10), success("a", 80, 90), success("a", 2_000, 2_010), success("a", 3_000, 9_000)];
-        assert_eq!(pause(&struck(20, 30), &early), Duration::from_millis(1_920));
+        assert_eq!(of(20, 30, &early), Duration::from_millis(1_920));
     }
 
     #[test]
