@@ -37,7 +37,11 @@ impl Mutant {
 
 /// All mutants.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    VERSIONS_AND_LEASES.iter().chain(workload::intake::MUTANTS).chain(workload::ledger::MUTANTS)
+    VERSIONS_AND_LEASES
+        .iter()
+        .chain(workload::intake::MUTANTS)
+        .chain(workload::ledger::MUTANTS)
+        .chain(workload::payments::MUTANTS)
 }
 
 const VERSIONS_AND_LEASES: &[Mutant] = &[

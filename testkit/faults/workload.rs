@@ -13,6 +13,7 @@ use crate::record::Journal;
 
 pub(crate) mod intake;
 pub(crate) mod ledger;
+pub(crate) mod payments;
 mod transfers;
 mod writer;
 
@@ -123,6 +124,7 @@ pub(crate) fn all() -> Vec<Box<dyn Workload>> {
     let mut all: Vec<Box<dyn Workload>> = Vec::new();
     all.extend(intake::all());
     all.extend(ledger::all());
+    all.extend(payments::all());
     all.extend(transfers::all());
     all.extend(writer::all());
     all

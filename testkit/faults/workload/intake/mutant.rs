@@ -47,6 +47,7 @@ pub(super) async fn after_effect<DB: Engine>(shop: &Shop<DB>, request: &Request)
     if first.execute::<DB>(&mut connection).await? > 0 {
         return Ok(Told { receipt, is_replay: false });
     }
+    drop(connection);
     let stored = stored(shop, request).await?.context("the key is there")?;
     Ok(Told { receipt: stored, is_replay: true })
 }
@@ -57,7 +58,9 @@ pub(super) async fn by_age_alone<DB: Engine>(shop: &Shop<DB>, request: &Request)
     let claim = Statement::new(include_str!("../../sql/intake/mutant_claim.sql"));
     let claim = claim.bind(&*request.key).bind(at_ms).bind(OLD_MS);
     let mut connection = shop.pool.acquire().await?;
-    if claim.execute::<DB>(&mut connection).await? == 0 {
+    let is_claimed = claim.execute::<DB>(&mut connection).await? > 0;
+    drop(connection);
+    if !is_claimed {
         return Ok(stored(shop, request).await?.map(|receipt| Told { receipt, is_replay: true }));
     }
     shop.part.point(CLAIMED);
