@@ -25,6 +25,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const EXPIRES_MS: &str = "1500";
 /// How long a message may take otherwise.
 const SEND_LIMIT_MS: &str = "60000";
+const SEND_LIMIT: Duration = Duration::from_mins(1);
 
 /// An event in the log.
 #[derive(Debug, Clone)]
@@ -138,7 +139,7 @@ impl ByHand<'_> {
     async fn send(&self, event: &Logged) -> anyhow::Result<()> {
         let id = Header { key: EVENT_ID_HEADER, value: Some(&event.event_id) };
         let record = FutureRecord::to(&self.part.task.name).key(&event.key).payload(&event.value);
-        let sent = self.producer.send(record.headers(OwnedHeaders::new().insert(id)), Duration::from_secs(60)).await;
+        let sent = self.producer.send(record.headers(OwnedHeaders::new().insert(id)), SEND_LIMIT).await;
         sent.map(drop).map_err(|(error, _)| error.into())
     }
 }

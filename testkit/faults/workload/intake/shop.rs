@@ -134,8 +134,8 @@ impl<DB: Engine> Shop<DB> {
         let place = Statement::new(place).bind(&**key).bind(*item).bind(*units).bind(sequence);
         place.execute::<DB>(tx).await?;
         let outbox = self.outbox.get_or_try_init(|| Outbox::open(&self.pool)).await.context("the outbox")?;
-        let moved = Moved { order: key.clone(), sequence, units: *units };
-        outbox.append(tx, Event::new(&*self.topic, item.to_string()).json(&moved)?).await?;
+        let event = Moved { order: key.clone(), sequence, units: *units };
+        outbox.append(tx, Event::new(&*self.topic, item.to_string()).json(&event)?).await?;
         Ok(Receipt::Placed { sequence })
     }
 }
