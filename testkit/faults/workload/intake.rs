@@ -74,6 +74,7 @@ impl<DB: shop::Engine> Workload for Intake<DB> {
             Choice::any(Blow::Cut(database), 200..2_000),
             Choice::any(Blow::SwallowCommit(database), 500..2_000),
             Choice::any(Blow::LoseCommit(database), 500..2_000),
+            Choice::any(Blow::Terminate(database), 1..2),
             Choice::of("relay", Blow::Delay(Server::Kafka), 500..2_000),
             Choice::of("relay", Blow::BlackHole(Server::Kafka), 1_000..6_000),
             Choice::of("relay", Blow::Mute(Server::Kafka), 1_000..6_000),

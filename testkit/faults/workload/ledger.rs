@@ -60,6 +60,7 @@ impl Workload for Ledger {
             of(Blow::Cut(Server::Postgres), 200..2_000),
             of(Blow::SwallowCommit(Server::Postgres), 500..2_000),
             of(Blow::LoseCommit(Server::Postgres), 500..2_000),
+            of(Blow::Terminate(Server::Postgres), 1..2),
             of(Blow::Delay(Server::Kafka), 500..2_000),
             of(Blow::BlackHole(Server::Kafka), 1_000..9_000),
             of(Blow::Mute(Server::Kafka), 1_000..9_000),

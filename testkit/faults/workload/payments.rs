@@ -66,6 +66,7 @@ impl Workload for Payments {
             of(Blow::Cut(Server::Postgres), 200..2_000),
             of(Blow::SwallowCommit(Server::Postgres), 500..2_000),
             of(Blow::LoseCommit(Server::Postgres), 500..2_000),
+            of(Blow::Terminate(Server::Postgres), 1..2),
             of(Blow::Delay(Server::Provider), 500..2_000),
             of(Blow::BlackHole(Server::Provider), 1_000..6_000),
             of(Blow::Mute(Server::Provider), 1_000..6_000),
