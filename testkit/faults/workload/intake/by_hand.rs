@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use leastlock_core::{Row, Statement};
 use leastlock_outbox::sink::EVENT_ID_HEADER;
@@ -12,8 +13,9 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use sqlx::{PgConnection, PgPool};
 
-use super::mutant::{BY_ID, EXPIRY, MARKED_FIRST, SKIP_LOCKED};
+use super::mutant::{BY_ID, EXPIRY, MARKED_FIRST, PIPELINED, SKIP_LOCKED};
 use super::relay::producer;
+use super::shop::Moved;
 use crate::ground::{OfGround, Server};
 use crate::part::Part;
 use crate::pool::Pooled;
@@ -21,10 +23,15 @@ use crate::pool::Pooled;
 /// Where the relay that marks first may be killed.
 pub(super) const MARKED: &str = "marked";
 const LOOK: Duration = Duration::from_millis(50);
+/// The largest message of the producer whose refused ones are sent again, in bytes.
+pub(super) const LARGEST: usize = 1_000;
+/// So long that one collects a few of each key.
+const GATHER: Duration = Duration::from_millis(500);
 /// The expiry of messages that is the mistake.
 const EXPIRES_MS: &str = "1500";
 /// How long a message may take otherwise.
 const SEND_LIMIT_MS: &str = "60000";
+const SEND_LIMIT: Duration = Duration::from_mins(1);
 
 /// An event in the log.
 #[derive(Debug, Clone)]
@@ -47,6 +54,9 @@ pub(super) async fn play(part: &Part, mistake: &str) -> anyhow::Result<()> {
     let pool = Postgres::lazy(part.address(Postgres::SERVER)?, 2)?;
     let mut config = producer(part.address(Server::Kafka)?);
     config.set("message.timeout.ms", if mistake == EXPIRY { EXPIRES_MS } else { SEND_LIMIT_MS });
+    if mistake == PIPELINED {
+        config.set("message.max.bytes", LARGEST.to_string());
+    }
     let by_hand = ByHand { part, pool, producer: config.set("enable.idempotence", "true").create()? };
     // Only where several at once are the mistake there is more than one.
     if mistake != SKIP_LOCKED && part.task.number > 0 {
@@ -60,6 +70,7 @@ pub(super) async fn play(part: &Part, mistake: &str) -> anyhow::Result<()> {
                 BY_ID => by_hand.after(&mut cursor).await,
                 MARKED_FIRST => by_hand.marked_first().await,
                 SKIP_LOCKED => by_hand.skip_locked().await,
+                PIPELINED => by_hand.pipelined().await,
                 _ => by_hand.expiring().await,
             }
         };
@@ -135,10 +146,28 @@ impl ByHand<'_> {
         }
     }
 
+    /// All at once; what was refused is made smaller and sent again, behind what came after it.
+    async fn pipelined(&self) -> anyhow::Result<()> {
+        let mut connection = self.pool.acquire().await?;
+        let all = Statement::new(include_str!("../../sql/intake/mutant_all.sql"));
+        let events = events(&all.fetch_all::<Postgres>(&mut connection).await?)?;
+        let sent = join_all(events.iter().map(|event| self.send(event))).await;
+        for (event, sent) in events.iter().zip(sent) {
+            if sent.is_err() {
+                let mut smaller: Moved = serde_json::from_str(&event.value)?;
+                smaller.ballast.clear();
+                self.send(&Logged { value: serde_json::to_string(&smaller)?, ..event.clone() }).await?;
+            }
+            delete(&mut connection, event).await?;
+        }
+        self.part.pause(GATHER).await;
+        Ok(())
+    }
+
     async fn send(&self, event: &Logged) -> anyhow::Result<()> {
         let id = Header { key: EVENT_ID_HEADER, value: Some(&event.event_id) };
         let record = FutureRecord::to(&self.part.task.name).key(&event.key).payload(&event.value);
-        let sent = self.producer.send(record.headers(OwnedHeaders::new().insert(id)), Duration::from_secs(60)).await;
+        let sent = self.producer.send(record.headers(OwnedHeaders::new().insert(id)), SEND_LIMIT).await;
         sent.map(drop).map_err(|(error, _)| error.into())
     }
 }

@@ -3,11 +3,12 @@
 use anyhow::Context;
 use leastlock_core::{Statement, begin, commit};
 
-use super::by_hand::MARKED;
+use super::by_hand::{LARGEST, MARKED};
 use super::shop::{APPENDED, Engine, Receipt, Request, Shop, Told};
 use crate::ground::Server;
 use crate::inject::Blow;
 use crate::mutant::Mutant;
+use crate::part::Part;
 use crate::record::now;
 
 pub(super) const AFTER_EFFECT: &str = "key checked after the effect";
@@ -17,8 +18,10 @@ pub(super) const MARKED_FIRST: &str = "marked as sent before the ack";
 pub(super) const SKIP_LOCKED: &str = "many relays with SKIP LOCKED";
 pub(super) const EXPIRY: &str = "messages that expire in an outage";
 
+pub(super) const PIPELINED: &str = "pipelined resend after a refused message";
+
 /// Those of them that a relay makes.
-pub(super) const RELAYS: [&str; 4] = [BY_ID, MARKED_FIRST, SKIP_LOCKED, EXPIRY];
+pub(super) const RELAYS: [&str; 5] = [BY_ID, MARKED_FIRST, SKIP_LOCKED, EXPIRY, PIPELINED];
 
 /// Where a client whose claim ages may be stopped.
 const CLAIMED: &str = "claimed";
@@ -34,7 +37,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant { name: MARKED_FIRST, workload: ON, blows: &[(Some("relay"), Blow::KillAt(MARKED), 500..1_000)] },
     Mutant { name: SKIP_LOCKED, workload: ON, blows: &[(Some("relay"), Blow::Delay(Server::Kafka), 500..1_500)] },
     Mutant { name: EXPIRY, workload: ON, blows: &[(Some("relay"), Blow::BlackHole(Server::Kafka), 1_600..3_000)] },
+    Mutant { name: PIPELINED, workload: ON, blows: &[(Some("relay"), Blow::Delay(Server::Postgres), 500..1_500)] },
 ];
+
+/// Makes every third event of an item too large for the relay that sends it again later.
+pub(super) fn ballast(part: &Part, sequence: i64) -> String {
+    if part.is_mutant(PIPELINED) && sequence % 3 == 0 { "x".repeat(2 * LARGEST) } else { String::new() }
+}
 
 /// Whether the order was placed before is asked when it has been placed again.
 pub(super) async fn after_effect<DB: Engine>(shop: &Shop<DB>, request: &Request) -> anyhow::Result<Told> {

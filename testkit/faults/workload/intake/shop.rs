@@ -68,6 +68,9 @@ pub(super) struct Moved {
     pub(super) order: String,
     pub(super) sequence: i64,
     pub(super) units: i64,
+    /// What only one of the mutants has: a record that is too large with it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) ballast: String,
 }
 
 /// The shop in one process.
@@ -134,8 +137,9 @@ impl<DB: Engine> Shop<DB> {
         let place = Statement::new(place).bind(&**key).bind(*item).bind(*units).bind(sequence);
         place.execute::<DB>(tx).await?;
         let outbox = self.outbox.get_or_try_init(|| Outbox::open(&self.pool)).await.context("the outbox")?;
-        let moved = Moved { order: key.clone(), sequence, units: *units };
-        outbox.append(tx, Event::new(&*self.topic, item.to_string()).json(&moved)?).await?;
+        let ballast = mutant::ballast(&self.part, sequence);
+        let event = Moved { order: key.clone(), sequence, units: *units, ballast };
+        outbox.append(tx, Event::new(&*self.topic, item.to_string()).json(&event)?).await?;
         Ok(Receipt::Placed { sequence })
     }
 }

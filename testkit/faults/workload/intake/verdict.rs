@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use leastlock_testkit::checkers::exactly_once::{Event, at_most_once_and_once_after_success};
 use leastlock_testkit::checkers::linearizable::{self, MAX_CALLS, Model, linearizable};
 use leastlock_testkit::checkers::oversell::{Kind, Movement, balanced};
-use leastlock_testkit::checkers::{order, outbox, replays};
+use leastlock_testkit::checkers::{Breach, order, outbox, replays};
 
 use super::OPENING;
-use super::books::Books;
+use super::books::{Books, Placed};
 use super::shop::{Receipt, Request, Told};
 use crate::record::Call;
 use crate::workload::{Stage, Verdict};
@@ -27,6 +27,7 @@ pub(super) fn of(books: &Books, calls: &[Asked], stage: Stage) -> anyhow::Result
     verdict.expect(balanced(&movements(books)));
     let events: Vec<_> = books.events.iter().map(|(event, _)| event.clone()).collect();
     verdict.expect(order::in_order(&events));
+    verdict.expect(said_as_placed(books, calls));
     if stage == Stage::Settled {
         verdict.expect(replays::all_terminal(&answers, books.keys.iter().map(|(key, is_end)| (&**key, *is_end))));
         let consumed: Vec<String> = books.events.iter().map(|(_, order)| order.clone()).collect();
@@ -82,6 +83,24 @@ fn effects(books: &Books, calls: &[Asked]) -> Vec<Event> {
         is_placed.then(|| Event::success(&call.call.key, format!("{}: {:?}", call.by, call.answer)))
     };
     placed.chain(calls.iter().filter_map(success)).collect()
+}
+
+/// What clients and others were told of an order is what stands in the database. An order that is not there is not judged here.
+fn said_as_placed(books: &Books, calls: &[Asked]) -> Result<(), Breach> {
+    let placed: HashMap<&str, &Placed> = books.orders.iter().map(|placed| (&*placed.key, placed)).collect();
+    for (place, (event, order)) in books.events.iter().enumerate() {
+        let Some(placed) = placed.get(&**order) else { continue };
+        if (&*event.key, event.sequence) != (&*placed.item.to_string(), placed.sequence.unsigned_abs()) {
+            return Err(Breach::new(format!("an event is not as its order: {placed:?}"), [(place, event)]));
+        }
+    }
+    for (place, call) in calls.iter().enumerate() {
+        let (Some(told), Some(placed)) = (told(call), placed.get(&*call.call.key)) else { continue };
+        if told.receipt != (Receipt::Placed { sequence: placed.sequence }) {
+            return Err(Breach::new(format!("a receipt is not as its order: {placed:?}"), [(place, call)]));
+        }
+    }
+    Ok(())
 }
 
 fn answers(calls: &[Asked]) -> anyhow::Result<Vec<replays::Told>> {
@@ -158,7 +177,6 @@ fn histories(books: &Books, calls: &[Asked]) -> BTreeMap<i64, Vec<linearizable::
 
 #[cfg(test)]
 mod tests {
-    use super::super::books::Placed;
     use super::*;
     use crate::record::Answer;
     use leastlock_testkit::checkers::order::Delivery;
@@ -205,11 +223,16 @@ mod tests {
     #[test]
     fn every_mistake_is_a_breach() {
         type Change = fn(&mut Books, &mut Vec<Asked>);
-        let changes: [(&str, Change); 7] = [
+        let changes: [(&str, Change); 9] = [
             ("2 effects", |books, _| books.orders.push(books.orders[0].clone())),
             ("no effect", |books, _| books.orders.clear()),
             ("was told two things", |_, calls| {
                 calls.push(call("a", (20, Some(21)), Receipt::Placed { sequence: 2 }, true));
+            }),
+            ("an event is not as its order", |books, _| books.orders[0].sequence = 2),
+            ("a receipt is not as its order", |books, calls| {
+                books.events.clear();
+                calls[0].answer = calls[3].answer.clone();
             }),
             ("remain", |books, _| books.stock[0].1 += 1),
             ("were not consumed", |books, _| books.events.clear()),

@@ -24,9 +24,9 @@ const IDLE: Duration = Duration::from_secs(5);
 const CONNECTIONS: u32 = 6;
 
 pub(super) async fn play(part: Part) -> anyhow::Result<()> {
-    let port: u16 = std::fs::read_to_string(port_file(&part.task.histories))?.trim().parse()?;
+    let own: u16 = std::fs::read_to_string(port_file(&part.task.histories))?.trim().parse()?;
     let pool = Postgres::lazy(part.address(Server::Postgres)?, CONNECTIONS)?;
-    let listener = TcpListener::bind(("127.0.0.1", port)).await.context("the provider's port")?;
+    let listener = TcpListener::bind(("127.0.0.1", own)).await.context("the provider's port")?;
     while let Some(accepted) = part.shutdown.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else { continue };
         let (part, pool) = (part.clone(), pool.clone());

@@ -102,18 +102,18 @@ pub(super) fn of(books: &Books, calls: &[Asked], stage: Stage) -> anyhow::Result
 
 /// Paid if and only if charged; otherwise cancelled.
 fn settled(books: &Books) -> Result<(), Breach> {
-    let mut charged: HashMap<&str, usize> = HashMap::new();
+    let mut of_order: HashMap<&str, usize> = HashMap::new();
     for charge in &books.charges {
-        *charged.entry(&charge.reference).or_default() += 1;
+        *of_order.entry(&charge.reference).or_default() += 1;
     }
     for (place, order) in books.orders.iter().enumerate() {
-        let charges = charged.remove(&*order.key).unwrap_or(0);
+        let charges = of_order.remove(&*order.key).unwrap_or(0);
         let is_settled = matches!((&*order.state, charges), ("paid", 1) | ("cancelled", 0));
         if !is_settled {
             return Err(Breach::new(format!("an order with {charges} charges is {}", order.state), [(place, order)]));
         }
     }
-    match charged.into_iter().next() {
+    match of_order.into_iter().next() {
         Some(charge) => Err(Breach::new("a charge without an order", [(0, charge)])),
         None => Ok(()),
     }
