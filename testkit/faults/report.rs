@@ -49,7 +49,7 @@ pub(crate) struct Told {
     pub(crate) again: String,
     /// In the folder of the report.
     pub(crate) plot: Option<String>,
-    /// In the folder of the report, of a breach.
+    /// In the folder of the report, of a breach and of a mutant that was not caught.
     pub(crate) history: Option<String>,
 }
 
@@ -126,9 +126,9 @@ fn tell(folder: &Path, number: usize, outcome: &Outcome) -> anyhow::Result<Told>
         let name = format!("scenario-{number}.svg");
         plots::scenario(outcome, &folder.join(&name))?;
         told.plot = Some(name);
-        if !verdict.breaches.is_empty() {
-            told.history = Some(keep(folder, number, outcome)?);
-        }
+    }
+    if !outcome.is_good() {
+        told.history = Some(keep(folder, number, outcome)?);
     }
     Ok(told)
 }
@@ -146,7 +146,7 @@ fn again(outcome: &Outcome) -> String {
 
 /// Keeps what the processes wrote, and what was injected.
 fn keep(folder: &Path, number: usize, outcome: &Outcome) -> anyhow::Result<String> {
-    let name = format!("breach-{number}");
+    let name = format!("history-{number}");
     let to = folder.join(&name);
     fs::create_dir_all(&to)?;
     for entry in fs::read_dir(&outcome.histories)? {

@@ -1,5 +1,6 @@
 //! Where the locks are, where the shelf is, and what may happen in between.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use sqlx::Pool;
@@ -72,9 +73,18 @@ impl Backend {
     /// How many batches a writer writes at once. Many where a seal has to get past them.
     pub(super) const fn lanes(self) -> usize {
         match self {
-            Self::Redis => 8,
+            Self::Redis => 12,
             Self::Sqlite => 1,
             _ => 3,
+        }
+    }
+
+    /// How long a checked transaction has something else to do before it writes, in milliseconds: long where they are to overlap
+    /// without a gap, so that a seal that only waits for all of them starves.
+    pub(super) const fn work_ms(self) -> Range<u64> {
+        match self {
+            Self::Redis => 20..60,
+            _ => 0..2,
         }
     }
 

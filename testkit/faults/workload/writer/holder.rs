@@ -77,10 +77,7 @@ pub(super) struct Holder<S, DB: Shelves> {
     pool: Pool<DB>,
     part: Part,
     guard: Guard,
-    /// How many batches it writes at once, so that checked transactions overlap.
-    lanes: usize,
-    /// So long it writes before it gives the lease back, so that turns change without faults too.
-    turn: Duration,
+    backend: Backend,
 }
 
 impl<S: FencedStore, DB: Shelves> Holder<S, DB> {
@@ -95,7 +92,7 @@ impl<S: FencedStore, DB: Shelves> Holder<S, DB> {
             Some(ONE_STEP_SEAL) => Guard::OneStep,
             _ => Guard::Right,
         };
-        Ok(Self { leases, name, fence, pool, part, guard, lanes: backend.lanes(), turn: backend.turn() })
+        Ok(Self { leases, name, fence, pool, part, guard, backend })
     }
 
     pub(super) async fn live(self) -> anyhow::Result<()> {
@@ -163,7 +160,7 @@ impl<S: FencedStore, DB: Shelves> Holder<S, DB> {
             sleep(AGAIN).await;
         }
         self.part.point(SEALED);
-        for lane in 0..self.lanes {
+        for lane in 0..self.backend.lanes() {
             let (this, lease) = (Arc::clone(self), Arc::clone(lease));
             lanes.spawn(async move { this.lane(lane, &lease).await });
         }
@@ -172,7 +169,7 @@ impl<S: FencedStore, DB: Shelves> Holder<S, DB> {
 
     async fn lane(&self, lane: usize, lease: &CorrectnessLease) {
         let (mut rng, begun) = (self.part.rng(), Instant::now());
-        while begun.elapsed() < self.turn {
+        while begun.elapsed() < self.backend.turn() {
             // A lease that is over is over.
             let Ok(permit) = lease.permit() else { break };
             if self.part.draining.is_cancelled() {
@@ -230,6 +227,7 @@ impl<S: FencedStore, DB: Shelves> Holder<S, DB> {
         self.part.point(PERMITTED);
         let mut tx = self.guard.begin(&self.fence, &self.pool, permit).await?;
         self.part.point(CHECKED);
+        sleep(Duration::from_millis(fastrand::u64(self.backend.work_ms()))).await;
         let written = shelf::write::<DB>(tx.connection(), batch).await;
         written.map_err(failed)?;
         self.part.point(WRITTEN);
