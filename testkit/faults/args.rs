@@ -85,7 +85,7 @@ pub(crate) enum Profile {
 
 impl Options {
     /// As the profile says, if there is one.
-    pub(crate) fn as_profiled(mut self) -> Self {
+    pub(crate) fn profiled(mut self) -> Self {
         match self.profile {
             None => {}
             Some(Profile::Short) => {

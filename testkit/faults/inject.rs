@@ -128,8 +128,8 @@ impl Blow {
         Ok(())
     }
 
-    /// Whether it is meant for the process that had the last success, whichever that is then: most likely the holder.
-    pub(crate) const fn is_for_the_latest(self) -> bool {
+    /// Whether it means nothing to a process that holds nothing.
+    pub(crate) const fn needs_a_holder(self) -> bool {
         matches!(self, Self::Believe(_))
     }
 

@@ -55,7 +55,7 @@ fn main() -> anyhow::Result<ExitCode> {
             played.map(|()| ExitCode::SUCCESS)
         }
         None => {
-            let options = arguments.options.as_profiled();
+            let options = arguments.options.profiled();
             if options.own_servers && !options.list && Servers::of_environment().is_none() {
                 return servers::with_own();
             }
@@ -118,7 +118,9 @@ async fn disturbed(
         disturbing.await??;
     }
     let restarts = restarts.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    outcomes.iter_mut().for_each(|outcome| outcome.meanwhile(&restarts));
+    for outcome in &mut outcomes {
+        outcome.meanwhile(&restarts);
+    }
     outcomes.extend(run::run(mutants, options.at_once, &folder.join("mutants"), ended).await?);
     Ok(outcomes)
 }

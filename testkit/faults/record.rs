@@ -118,6 +118,7 @@ impl Pending {
 
 /// A call, and its answer if there was one.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_field_names, reason = "what was called is what a call is about")]
 pub(crate) struct Call<C, A> {
     /// Process and incarnation.
     pub(crate) by: String,
@@ -138,15 +139,11 @@ impl<C, A> Call<C, A> {
     pub(crate) fn done(&self) -> Option<&A> {
         self.answer.as_ref().filter(|answer| answer.ok).map(|answer| &answer.value)
     }
-
-    /// Whether nobody knows what became of it.
-    pub(crate) fn is_unknown(&self) -> bool {
-        self.answer.is_none()
-    }
 }
 
 /// Something that was noted.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_field_names, reason = "what was noted is what a note is about")]
 pub(crate) struct Note<T> {
     pub(crate) by: String,
     pub(crate) at: Duration,
@@ -234,14 +231,14 @@ impl Journal {
 
     /// When each call that was done began, and when it was answered; in the order of answers.
     pub(crate) fn successes(&self) -> Vec<Success> {
-        let mut begun = std::collections::HashMap::new();
+        let mut called = std::collections::HashMap::new();
         let mut successes = Vec::new();
         for line in &self.lines {
             let at = Duration::from_nanos(line.at_ns);
             match &line.what {
-                What::Called(_) => drop(begun.insert((line.by.as_str(), line.call), at)),
+                What::Called(_) => drop(called.insert((line.by.as_str(), line.call), at)),
                 What::Answered { ok: true, .. } => {
-                    let began = begun.get(&(line.by.as_str(), line.call)).copied().unwrap_or(at);
+                    let began = called.get(&(line.by.as_str(), line.call)).copied().unwrap_or(at);
                     successes.push(Success { by: line.by.clone(), began, at });
                 }
                 What::Answered { .. } | What::Noted(_) => {}

@@ -222,13 +222,13 @@ struct Under<'a> {
 impl Under<'_> {
     /// Injects all; of a mutant, until it is caught. Answers how long that took.
     async fn faults(&mut self, fleet: &mut Fleet) -> anyhow::Result<Option<Duration>> {
-        let (begun, began) = (Instant::now(), now());
+        let (clock, began) = (Instant::now(), now());
         let mut due = self.scenario.injections()?.into_iter().peekable();
         let mut active: Vec<(Instant, usize)> = Vec::new();
         let mut looked = Instant::now();
-        while begun.elapsed() < self.scenario.time {
+        while clock.elapsed() < self.scenario.time {
             fleet.revive()?;
-            while let Some(injection) = due.next_if(|injection| injection.at <= begun.elapsed()) {
+            while let Some(injection) = due.next_if(|injection| injection.at <= clock.elapsed()) {
                 if let Some(number) = self.strike(fleet, injection).await? {
                     active.push((Instant::now() + self.struck[number].injection.lasts, number));
                 }
@@ -254,7 +254,7 @@ impl Under<'_> {
 
     /// Answers its number, if the process was there to meet it.
     async fn strike(&mut self, fleet: &mut Fleet, injection: Injection) -> anyhow::Result<Option<usize>> {
-        let latest = if injection.blow.is_for_the_latest() { Journal::latest(&self.ground.histories())? } else { None };
+        let latest = if injection.is_for_the_latest { Journal::latest(&self.ground.histories())? } else { None };
         let of_latest = latest.and_then(|by| fleet.members.iter().position(|member| member.is(&by)));
         let place = of_latest.unwrap_or(injection.target);
         let member = &mut fleet.members[place];

@@ -21,13 +21,16 @@ pub(crate) struct Injection {
     pub(crate) blow: Blow,
     /// Which of all processes.
     pub(crate) target: usize,
+    /// Whether it is rather for the one that had the last success, whichever that is then: most likely it holds what others want.
+    pub(crate) is_for_the_latest: bool,
     pub(crate) lasts: Duration,
 }
 
 impl fmt::Display for Injection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (at, lasts) = (self.at.as_secs_f64(), self.lasts.as_secs_f64());
-        write!(f, "{at:8.3} s  #{}  {} ({lasts:.3} s)", self.target, self.blow)
+        let target = if self.is_for_the_latest { "latest".to_owned() } else { format!("#{}", self.target) };
+        write!(f, "{at:8.3} s  {target:6}  {} ({lasts:.3} s)", self.blow)
     }
 }
 
@@ -60,7 +63,8 @@ pub(crate) fn draw(seed: u64, menu: &[Choice], roles: &[Role], time: Duration, p
         if !targets.is_empty() {
             let target = targets[rng.usize(0..targets.len())];
             busy_until[target] = at + lasts;
-            injections.push(Injection { at, blow: choice.blow, target, lasts });
+            let is_for_the_latest = choice.role.is_none() && (pace == Pace::OneByOne || choice.blow.needs_a_holder());
+            injections.push(Injection { at, blow: choice.blow, target, is_for_the_latest, lasts });
             if pace == Pace::OneByOne {
                 at += lasts;
             }

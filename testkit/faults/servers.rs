@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use fastrand::Rng;
@@ -76,10 +76,10 @@ impl Servers {
 
     /// Kills one server after another for so long, and starts it again.
     pub(crate) fn disturb(&self, seed: u64, time: Duration, restarts: &Restarts) -> anyhow::Result<()> {
-        let (mut rng, begun) = (Rng::with_seed(seed), std::time::Instant::now());
+        let (mut rng, clock) = (Rng::with_seed(seed), Instant::now());
         std::thread::sleep(QUIET);
         let mut round: Vec<Server> = Vec::new();
-        while begun.elapsed() + QUIET < time {
+        while clock.elapsed() + QUIET < time {
             if round.is_empty() {
                 round = GROUPS.iter().map(|(server, ..)| *server).collect();
                 rng.shuffle(&mut round);
@@ -88,7 +88,8 @@ impl Servers {
             let began = now();
             self.restart(server, Duration::from_millis(rng.u64(AWAY_MS)))?;
             let restart = Restart { server, began, ended: now() };
-            println!("{} was killed, and answered again after {:.1?}", server.name(), restart.ended - began);
+            let away = restart.ended.saturating_sub(began);
+            println!("{} was killed, and answered again after {away:.1?}", server.name());
             restarts.lock().unwrap_or_else(PoisonError::into_inner).push(restart);
             std::thread::sleep(Duration::from_millis(rng.u64(GAP_MS)));
         }

@@ -83,8 +83,10 @@ where
         let pending = part.recorder.call(TRANSFER, &order);
         match tokio::time::timeout(PATIENCE, transfer(&part, &pool, order)).await {
             Ok(Ok(moved)) => pending.done(&moved),
-            Ok(Err(RetryError::Failed(Failure::Insufficient))) => pending.refused(&None::<Moved>),
-            Ok(Err(RetryError::Exhausted { .. })) => pending.refused(&None::<Moved>),
+            // Of neither anything is committed.
+            Ok(Err(RetryError::Failed(Failure::Insufficient) | RetryError::Exhausted { .. })) => {
+                pending.refused(&None::<Moved>);
+            }
             // What failed in between did not commit, or nobody knows: neither is claimed.
             Ok(Err(_)) | Err(_) => drop(pending),
         }

@@ -39,7 +39,7 @@ const SIGN: Duration = Duration::from_millis(200);
 /// Before what has failed is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
 /// How long a writer waits for an answer before it takes the outcome for unknown.
-const PATIENCE: Duration = Duration::from_secs(4);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A seal.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -42,7 +42,7 @@ pub(super) struct Told {
 
 /// What an owner is called.
 pub(super) fn owner(nonce: &OwnerNonce) -> String {
-    nonce.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:032x}", u128::from_be_bytes(*nonce.as_bytes()))
 }
 
 #[derive(Debug)]
