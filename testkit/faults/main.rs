@@ -78,7 +78,7 @@ async fn suite(options: &Options) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let folder = tempfile::tempdir()?;
+    let (folder, count) = (tempfile::tempdir()?, scenarios.len());
     let bar = ProgressBar::new(scenarios.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("[{pos}/{len}, {elapsed}] {msg}") {
         bar.set_style(style);
@@ -89,13 +89,13 @@ async fn suite(options: &Options) -> anyhow::Result<ExitCode> {
         bar.inc(1);
     };
     let outcomes = match Servers::of_environment() {
-        None => run::run(scenarios, options.at_once, folder.path(), ended).await?,
+        None => run::run(scenarios, options.at_once, folder.path(), ended).await,
         Some(servers) => disturbed(servers, scenarios, seed, options, folder.path(), ended).await?,
     };
     bar.finish_and_clear();
     report::write(&options.report, seed, options.minutes, options.own_servers, &outcomes)?;
     println!("report: {}", options.report.join("index.html").display());
-    let is_good = outcomes.iter().all(Outcome::is_good);
+    let is_good = outcomes.len() == count && outcomes.iter().all(Outcome::is_good);
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -113,7 +113,7 @@ async fn disturbed(
     let (noted, time) = (Arc::clone(&restarts), options.time());
     let disturbing =
         (!scenarios.is_empty()).then(|| tokio::task::spawn_blocking(move || servers.disturb(seed, time, &noted)));
-    let mut outcomes = run::run(scenarios, usize::MAX >> 4, &folder.join("real"), &mut ended).await?;
+    let mut outcomes = run::run(scenarios, usize::MAX >> 4, &folder.join("real"), &mut ended).await;
     if let Some(disturbing) = disturbing {
         disturbing.await??;
     }
@@ -121,6 +121,6 @@ async fn disturbed(
     for outcome in &mut outcomes {
         outcome.meanwhile(&restarts);
     }
-    outcomes.extend(run::run(mutants, options.at_once, &folder.join("mutants"), ended).await?);
+    outcomes.extend(run::run(mutants, options.at_once, &folder.join("mutants"), ended).await);
     Ok(outcomes)
 }

@@ -1,10 +1,12 @@
 //! Scenarios, a few side by side: each workload once as it is, and each mutant.
 
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -133,13 +135,14 @@ impl Outcome {
     }
 }
 
-/// Runs scenarios, so many at once, and hands each outcome over as it comes.
+/// Runs scenarios, so many at once, and hands each outcome over as it comes. One that could not be run to its end is told of, and
+/// has none.
 pub(crate) async fn run(
     scenarios: Vec<Scenario>,
     at_once: usize,
     folder: &Path,
     mut ended: impl FnMut(&Outcome),
-) -> anyhow::Result<Vec<Outcome>> {
+) -> Vec<Outcome> {
     let (places, mut running) = (Arc::new(Semaphore::new(at_once.max(1))), JoinSet::new());
     for (number, scenario) in scenarios.into_iter().enumerate() {
         let (places, folder) = (Arc::clone(&places), folder.join(number.to_string()));
@@ -151,11 +154,15 @@ pub(crate) async fn run(
     }
     let mut outcomes = Vec::new();
     while let Some(outcome) = running.join_next().await {
-        let outcome = outcome.context("a scenario ended early")??;
-        ended(&outcome);
-        outcomes.push(outcome);
+        match outcome.context("a scenario ended early").flatten() {
+            Ok(outcome) => {
+                ended(&outcome);
+                outcomes.push(outcome);
+            }
+            Err(error) => eprintln!("NOT RUN: {error:#}"),
+        }
     }
-    Ok(outcomes)
+    outcomes
 }
 
 async fn one(scenario: Scenario, folder: PathBuf) -> anyhow::Result<Outcome> {
@@ -203,12 +210,18 @@ async fn judge(workload: &dyn Workload, ground: &Ground, stage: Stage) -> anyhow
     loop {
         // First what was told, then what is there: so nothing that was told can be missing because it came later.
         let journal = Journal::load(&ground.histories())?;
-        match workload.check(ground, &journal, stage).await {
+        match caught(workload.check(ground, &journal, stage)).await {
             Ok(verdict) => return Ok((journal, verdict)),
             Err(error) if begun.elapsed() > PATIENCE => return Err(error),
             Err(_) => tokio::time::sleep(AGAIN).await,
         }
     }
+}
+
+/// What the testkit panics with, where a test would fail, is an error here: a server that is away comes back.
+async fn caught<T>(reading: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let caught = AssertUnwindSafe(reading).catch_unwind().await;
+    caught.unwrap_or_else(|_| Err(anyhow::anyhow!("it could not be read")))
 }
 
 /// A scenario while faults are injected.
@@ -288,7 +301,8 @@ async fn settle(fleet: &mut Fleet, workload: &dyn Workload, ground: &Ground) -> 
         fleet.revive()?;
         fleet.heal();
         let journal = Journal::load(&ground.histories())?;
-        let unfinished = workload.unfinished(ground, &journal).await.unwrap_or_else(|error| Some(error.to_string()));
+        let unfinished =
+            caught(workload.unfinished(ground, &journal)).await.unwrap_or_else(|error| Some(error.to_string()));
         let Some(unfinished) = unfinished else { return Ok(None) };
         if healed.elapsed() >= limit {
             return Ok(Some(format!("{limit:?} after the last fault there is still unfinished: {unfinished}")));

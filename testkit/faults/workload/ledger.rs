@@ -117,7 +117,9 @@ impl Workload for Ledger {
         _journal: &'a Journal,
     ) -> BoxFuture<'a, anyhow::Result<Option<String>>> {
         Box::pin(async move {
-            let effects = ground.database::<Postgres>()?.int(include_str!("../sql/ledger/count_effects.sql")).await;
+            let mut connection = ground.database::<Postgres>()?.pool.acquire().await?;
+            let count = Statement::new(include_str!("../sql/ledger/count_effects.sql"));
+            let effects = count.fetch_one::<Postgres>(&mut connection).await?.int(0)?;
             let records = i64::try_from(ground.records().await?.len())?;
             Ok((effects < records).then(|| format!("{effects} of {records} records have taken effect")))
         })
