@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::Pool;
 
-use super::holder::{CHECKED, PERMITTED, SEALED, WRITTEN};
+use super::holder::{CHECKED, LAST_MOMENT, PERMITTED, SEALED, WRITTEN};
 use super::recorded::{ACQUIRING, RENEWING};
 use super::shelf::Shelves;
 use crate::ground::Server;
@@ -114,6 +114,7 @@ impl Backend {
             Choice::any(Blow::StopAt(RENEWING), 2_500..6_000),
             Choice::any(Blow::StopAt(ACQUIRING), 2_500..6_000),
             Choice::any(Blow::StopAt(SEALED), 2_500..6_000),
+            Choice::any(Blow::StopAt(LAST_MOMENT), 4_000..10_000),
         ];
         if self == Self::Sqlite {
             // Whoever is stopped in a transaction stops all others at the file: only at points outside of one.

@@ -31,6 +31,10 @@ pub(super) const PERMITTED: &str = "permitted";
 pub(super) const CHECKED: &str = "checked";
 pub(super) const WRITTEN: &str = "written";
 pub(super) const SEALED: &str = "sealed";
+pub(super) const LAST_MOMENT: &str = "in the last 100 ms of its TTL";
+const MOMENT: Duration = Duration::from_millis(100);
+/// One lease in so many is not renewed, so that it comes to its last moment.
+const FIXED_IN: u32 = 4;
 
 /// Between two batches of a lane.
 const BEAT_MS: std::ops::Range<u64> = 5..40;
@@ -132,8 +136,9 @@ impl<S: FencedStore, DB: Shelves> Holder<S, DB> {
     async fn acquire(&self) -> Result<CorrectnessLease, Error> {
         let floor = timeout(PATIENCE, self.fence.generation(&self.pool)).await;
         let floor = floor.ok().and_then(Result::ok).flatten();
+        let hold = if fastrand::u32(..FIXED_IN) == 0 { Hold::fixed(TTL) } else { Hold::renewed(TTL) };
         // It goes on believing while a renewal is not answered.
-        let hold = Hold::renewed(TTL).permits_while_unconfirmed();
+        let hold = hold.permits_while_unconfirmed();
         self.leases.acquire_with(&self.name, hold, Acquire::default().floor(floor)).await
     }
 
@@ -174,6 +179,9 @@ impl<S: FencedStore, DB: Shelves> Holder<S, DB> {
             let Ok(permit) = lease.permit() else { break };
             if self.part.draining.is_cancelled() {
                 break;
+            }
+            if lease.remaining().is_ok_and(|left| left < MOMENT) {
+                self.part.point(LAST_MOMENT);
             }
             let token = permit.token().value();
             let id = format!("{}:{token}:{lane}:{}", self.part.task.by(), rng.u32(..));
