@@ -27,17 +27,23 @@ const SESSION: Duration = Duration::from_secs(6);
 /// How long a stopped worker may hold up the next owner.
 const IDLE: Duration = Duration::from_secs(3);
 
-/// The workload.
+/// What takes effect in a transaction: a record, or a batch of them.
+const RECORDS: &str = "ledger";
+const BATCHES: &str = "ledger/batches";
+
+/// The workload, both ways.
 pub(super) fn all() -> Vec<Box<dyn Workload>> {
-    vec![Box::new(Ledger)]
+    vec![Box::new(Ledger { name: RECORDS }), Box::new(Ledger { name: BATCHES })]
 }
 
 #[derive(Debug)]
-struct Ledger;
+struct Ledger {
+    name: &'static str,
+}
 
 impl Workload for Ledger {
     fn name(&self) -> &'static str {
-        "ledger"
+        self.name
     }
 
     fn roles(&self) -> Vec<Role> {

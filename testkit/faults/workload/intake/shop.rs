@@ -94,6 +94,8 @@ impl<DB: Engine> Shop<DB> {
 
     /// Places an order, or says what it came to before; nothing while the first is still at work.
     pub(super) async fn place(&self, request: &Request) -> anyhow::Result<Option<Told>> {
+        // Before any transaction takes a connection: opening needs one as well.
+        self.outbox.get_or_try_init(|| Outbox::open(&self.pool)).await?;
         if self.part.is_mutant(mutant::AFTER_EFFECT) {
             return mutant::after_effect(self, request).await.map(Some);
         }
@@ -136,7 +138,7 @@ impl<DB: Engine> Shop<DB> {
             sql::<DB>(include_str!("../../sql/intake/place.sql"), include_str!("../../sql/intake/place_mysql.sql"));
         let place = Statement::new(place).bind(&**key).bind(*item).bind(*units).bind(sequence);
         place.execute::<DB>(tx).await?;
-        let outbox = self.outbox.get_or_try_init(|| Outbox::open(&self.pool)).await.context("the outbox")?;
+        let outbox = self.outbox.get().context("it was opened")?;
         let ballast = mutant::ballast(&self.part, sequence);
         let event = Moved { order: key.clone(), sequence, units: *units, ballast };
         outbox.append(tx, Event::new(&*self.topic, item.to_string()).json(&event)?).await?;

@@ -1,5 +1,6 @@
 //! The ways to seal a partition, and to keep what is finished, that are not enough.
 
+use super::RECORDS;
 use super::by_hand::{ENTERED, FOLDING, LOOKED};
 use crate::inject::Blow;
 use crate::mutant::Mutant;
@@ -11,13 +12,12 @@ pub(super) const MOMENTS: &str = "base offset and map of finished ones taken at 
 pub(super) const LOST: &str = "commit of a lost partition";
 
 const ALL: [&str; 4] = [ONE_STEP, OUTSIDE, MOMENTS, LOST];
-const ON: &str = "ledger";
 
 pub(crate) const MUTANTS: &[Mutant] = &[
-    Mutant { name: ONE_STEP, workload: ON, blows: &[(Some("worker"), Blow::StopAt(ENTERED), 1_500..2_500)] },
-    Mutant { name: OUTSIDE, workload: ON, blows: &[(Some("worker"), Blow::StopAt(LOOKED), 1_500..2_500)] },
-    Mutant { name: MOMENTS, workload: ON, blows: &[(Some("worker"), Blow::StopAt(LOOKED), 1_500..2_500)] },
-    Mutant { name: LOST, workload: ON, blows: &[(Some("worker"), Blow::StopAt(FOLDING), 1_500..2_500)] },
+    Mutant { name: ONE_STEP, workload: RECORDS, blows: &[(Some("worker"), Blow::StopAt(ENTERED), 1_500..2_500)] },
+    Mutant { name: OUTSIDE, workload: RECORDS, blows: &[(Some("worker"), Blow::StopAt(LOOKED), 1_500..2_500)] },
+    Mutant { name: MOMENTS, workload: RECORDS, blows: &[(Some("worker"), Blow::StopAt(LOOKED), 1_500..2_500)] },
+    Mutant { name: LOST, workload: RECORDS, blows: &[(Some("worker"), Blow::StopAt(FOLDING), 2_500..4_000)] },
 ];
 
 /// The mistake that the process makes.

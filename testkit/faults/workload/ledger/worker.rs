@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leastlock_core::Statement;
-use leastlock_partition_worker::{Effect, Failure, Handler, Record, Timeouts, Worker};
+use leastlock_partition_worker::{BatchFailure, BatchHandler, Effect, Failure, Handler, Record, Timeouts, Worker};
 use leastlock_testkit::database::Postgres;
 use rdkafka::ClientConfig;
 use sqlx::Transaction;
 
-use super::{IDLE, SESSION};
+use super::{BATCHES, IDLE, SESSION};
 use crate::ground::Server;
 use crate::part::Part;
 use crate::pool::Pooled;
@@ -20,6 +20,8 @@ pub(super) const MOVED: &str = "moved";
 pub(super) const ENDED: &str = "worker ended";
 
 const HANDLERS: usize = 6;
+/// So few records of a batch that it takes several to catch up.
+const MAX_BATCH: usize = 20;
 
 /// What clients of Kafka have in common.
 pub(super) fn kafka(brokers: &str) -> ClientConfig {
@@ -36,8 +38,14 @@ pub(super) async fn play(part: Part) -> anyhow::Result<()> {
         config.set("heartbeat.interval.ms", "1000").set("auto.offset.reset", "earliest");
         let timeouts = Timeouts { idle: IDLE, seal: Duration::from_secs(1), ..Timeouts::default() };
         let worker = Worker::builder(config).topic(&part.task.name).concurrency(HANDLERS).rejoin_after(SESSION);
-        let worker = worker.effect(Effect::in_database(&pool).timeouts(timeouts)).build()?;
-        match worker.run(Movement { part: Arc::new(part.clone()) }, part.shutdown.clone()).await {
+        let worker = worker.effect(Effect::in_database(&pool).timeouts(timeouts)).max_batch(MAX_BATCH).build()?;
+        let (movement, shutdown) = (Movement { part: Arc::new(part.clone()) }, part.shutdown.clone());
+        let ended = if part.task.workload == BATCHES {
+            worker.run_batches(movement, shutdown).await
+        } else {
+            worker.run(movement, shutdown).await
+        };
+        match ended {
             Ok(_) => return Ok(()),
             Err(error) => part.recorder.note(ENDED, &error.to_string()),
         }
@@ -53,6 +61,22 @@ struct Movement {
 
 impl Handler<Postgres> for Movement {
     async fn handle(&self, record: &Record, tx: &mut Transaction<'_, Postgres>) -> Result<(), Failure> {
+        self.apply(record, tx).await
+    }
+}
+
+/// Many in one transaction.
+impl BatchHandler<Postgres> for Movement {
+    async fn handle(&self, batch: &[Record], tx: &mut Transaction<'_, Postgres>) -> Result<(), BatchFailure> {
+        for record in batch {
+            self.apply(record, tx).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Movement {
+    async fn apply(&self, record: &Record, tx: &mut Transaction<'_, Postgres>) -> Result<(), Failure> {
         let account = String::from_utf8_lossy(record.key().unwrap_or_default()).into_owned();
         let shift =
             Statement::new(include_str!("../../sql/ledger/move.sql")).bind(&*account).bind(record.json::<i64>()?);
