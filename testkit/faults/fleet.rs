@@ -24,7 +24,6 @@ pub(crate) struct Member {
     task: Task,
     child: Option<Child>,
     back_at: Instant,
-    is_draining: bool,
     /// How often it has ended though nobody killed it.
     failures: u32,
 }
@@ -34,7 +33,7 @@ impl Member {
         let network = Network::to(ground.addresses()).await?;
         task.addresses = network.addresses.clone();
         let child = Some(task.launch()?);
-        Ok(Self { network, task, child, back_at: Instant::now(), is_draining: false, failures: 0 })
+        Ok(Self { network, task, child, back_at: Instant::now(), failures: 0 })
     }
 
     /// What it is called in histories, whichever incarnation.
@@ -64,9 +63,6 @@ impl Member {
         if self.child.is_none() && Instant::now() >= self.back_at {
             self.task.incarnation += 1;
             self.child = Some(self.task.launch()?);
-            if self.is_draining {
-                self.tell(DRAIN);
-            }
         }
         Ok(())
     }
@@ -125,6 +121,7 @@ impl Fleet {
                     role: role.name.to_owned(),
                     number,
                     incarnation: 0,
+                    is_draining: false,
                     seed: ground.seed,
                     mutant: ground.mutant.map(str::to_owned),
                     name: ground.name.clone(),
@@ -147,7 +144,7 @@ impl Fleet {
         for member in &mut self.members {
             member.network.heal();
             member.resume();
-            member.is_draining = true;
+            member.task.is_draining = true;
             member.tell(DRAIN);
         }
     }

@@ -35,6 +35,8 @@ pub(crate) struct Task {
     pub(crate) number: u32,
     /// How often the process of this number was started before.
     pub(crate) incarnation: u32,
+    /// Whether it is to begin nothing new from the start.
+    pub(crate) is_draining: bool,
     pub(crate) seed: u64,
     pub(crate) mutant: Option<String>,
     /// The scenario's own name.
@@ -135,6 +137,10 @@ pub(crate) async fn play(task: &str) -> anyhow::Result<()> {
     let recorder = Recorder::create(&task.histories, &task.by())?;
     let (draining, shutdown, orders) = (CancellationToken::new(), CancellationToken::new(), Arc::default());
     let part = Part { task, recorder, draining, shutdown, orders };
+    // Told on its standard input it would have begun something before it heard.
+    if part.task.is_draining {
+        part.draining.cancel();
+    }
     listen(part.clone());
     workload.play(part).await
 }

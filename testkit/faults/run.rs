@@ -25,6 +25,8 @@ const TICK: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(1_500);
 /// Beyond the longest lease and session time-out, so long may it take after the last fault until all is finished.
 const SETTLE: Duration = Duration::from_secs(10);
+/// For so long all has to stay finished.
+const STILL: Duration = Duration::from_secs(1);
 /// How long it is tried again to read what is there, and how often.
 const PATIENCE: Duration = Duration::from_secs(20);
 const AGAIN: Duration = Duration::from_millis(300);
@@ -189,8 +191,11 @@ async fn one(scenario: Scenario, folder: PathBuf) -> anyhow::Result<Outcome> {
         settled_after: None,
         scenario: scenario.clone(),
     };
-    let unfinished = if caught_after.is_some() { None } else { settle(&mut fleet, &*workload, &ground).await? };
-    outcome.settled_after = caught_after.is_none().then(|| now().saturating_sub(outcome.ended));
+    let mut unfinished = None;
+    if caught_after.is_none() {
+        let (after, what) = settle(&mut fleet, &*workload, &ground).await?;
+        (outcome.settled_after, unfinished) = (Some(after), what);
+    }
     tokio::task::block_in_place(|| fleet.end());
     let stage = if caught_after.is_some() { Stage::Running } else { Stage::Settled };
     let (journal, verdict) = judge(&*workload, &ground, stage).await?;
@@ -292,20 +297,33 @@ impl Under<'_> {
     }
 }
 
-/// Heals everything, and waits until all is finished. Answers what is not, if it never is.
-async fn settle(fleet: &mut Fleet, workload: &dyn Workload, ground: &Ground) -> anyhow::Result<Option<String>> {
+/// Heals everything, and waits until all is finished, and still is a little later: a commit whose sender was killed may have been on
+/// its way. Answers how long that took, and what is not finished if it never is.
+async fn settle(
+    fleet: &mut Fleet,
+    workload: &dyn Workload,
+    ground: &Ground,
+) -> anyhow::Result<(Duration, Option<String>)> {
     fleet.drain();
     let limit = workload.longest_lease() + SETTLE;
-    let healed = Instant::now();
+    let (healed, mut finished) = (Instant::now(), None::<Duration>);
     loop {
         fleet.revive()?;
         fleet.heal();
         let journal = Journal::load(&ground.histories())?;
         let unfinished =
             caught(workload.unfinished(ground, &journal)).await.unwrap_or_else(|error| Some(error.to_string()));
-        let Some(unfinished) = unfinished else { return Ok(None) };
-        if healed.elapsed() >= limit {
-            return Ok(Some(format!("{limit:?} after the last fault there is still unfinished: {unfinished}")));
+        if let Some(unfinished) = unfinished {
+            finished = None;
+            if healed.elapsed() >= limit {
+                let what = format!("{limit:?} after the last fault there is still unfinished: {unfinished}");
+                return Ok((healed.elapsed(), Some(what)));
+            }
+        } else {
+            let since = *finished.get_or_insert_with(|| healed.elapsed());
+            if healed.elapsed() >= since + STILL {
+                return Ok((since, None));
+            }
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }

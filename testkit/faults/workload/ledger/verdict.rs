@@ -88,10 +88,11 @@ mod tests {
         }
     }
 
+    type Change = fn(&mut Books);
+
     #[test]
     fn a_good_history_has_no_breach_and_every_mistake_is_one() {
         assert_eq!(of(&good(), Stage::Settled).breaches, Vec::<String>::new());
-        type Change = fn(&mut Books);
         let changes: [(&str, Change); 5] = [
             ("took effect twice", |books| books.effects[1].offset = 0),
             ("came after one of", |books| books.effects[1].epoch = 0),

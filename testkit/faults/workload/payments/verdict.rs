@@ -185,11 +185,12 @@ mod tests {
         (books, vec![call("a", Receipt::Paid { charge: 1 }), call("b", Receipt::Declined)])
     }
 
+    type Change = fn(&mut Books);
+
     #[test]
     fn a_good_history_has_no_breach_and_every_mistake_is_one() {
         let (books, calls) = good();
         assert_eq!(of(&books, &calls, Stage::Settled).unwrap().breaches, Vec::<String>::new());
-        type Change = fn(&mut Books);
         let changes: [(&str, Change); 6] = [
             ("2 effects", |books| books.charges.push(books.charges[0].clone())),
             ("2 effects", |books| books.orders.push(books.orders[0].clone())),
