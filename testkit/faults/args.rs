@@ -47,7 +47,7 @@ pub(crate) struct Options {
     /// Whether mutants are run, and whether anything else is.
     #[arg(long, value_enum, default_value_t = Mutants::Also)]
     pub(crate) mutants: Mutants,
-    /// How many scenarios run side by side; all, on servers of its own.
+    /// How many scenarios run side by side.
     #[arg(long, default_value_t = 7)]
     pub(crate) at_once: usize,
     /// Where the report is written.

@@ -39,6 +39,7 @@ use std::sync::{Arc, PoisonError};
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use tokio_util::sync::CancellationToken;
 
 use crate::args::{Arguments, Hidden, Options};
 use crate::run::{Outcome, Scenario};
@@ -89,7 +90,11 @@ async fn suite(options: &Options) -> anyhow::Result<ExitCode> {
         bar.inc(1);
     };
     let outcomes = match Servers::of_environment() {
-        None => run::run(scenarios, options.at_once, folder.path(), ended).await,
+        None => {
+            let they_stay_up = CancellationToken::new();
+            they_stay_up.cancel();
+            run::run(scenarios, options.at_once, folder.path(), &they_stay_up, ended).await
+        }
         Some(servers) => disturbed(servers, scenarios, seed, options, folder.path(), ended).await?,
     };
     bar.finish_and_clear();
@@ -99,7 +104,7 @@ async fn suite(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// First all scenarios at once, while servers are restarted, and then the mutants, a few at a time, on servers that stay up.
+/// First the scenarios, some at once, while servers are killed and restarted, and then the mutants, on servers that stay up.
 async fn disturbed(
     servers: Servers,
     scenarios: Vec<Scenario>,
@@ -109,18 +114,25 @@ async fn disturbed(
     mut ended: impl FnMut(&Outcome),
 ) -> anyhow::Result<Vec<Outcome>> {
     let (mutants, scenarios): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(|scenario| scenario.mutant.is_some());
-    let restarts = Restarts::default();
-    let (noted, time) = (Arc::clone(&restarts), options.time());
-    let disturbing =
-        (!scenarios.is_empty()).then(|| tokio::task::spawn_blocking(move || servers.disturb(seed, time, &noted)));
-    let mut outcomes = run::run(scenarios, usize::MAX >> 4, &folder.join("real"), &mut ended).await;
-    if let Some(disturbing) = disturbing {
+    let (mut outcomes, time, servers) = (Vec::new(), options.time(), Arc::new(servers));
+    for (number, together) in (0_u64..).zip(scenarios.chunks(options.at_once.max(1))) {
+        let (restarts, they_stay_up) = (Restarts::default(), CancellationToken::new());
+        let (servers, noted, over) = (Arc::clone(&servers), Arc::clone(&restarts), they_stay_up.clone().drop_guard());
+        let disturbing = tokio::task::spawn_blocking(move || {
+            let _over = over;
+            servers.disturb(seed ^ number, time, &noted)
+        });
+        let folder = folder.join(number.to_string());
+        let mut of_these = run::run(together.to_vec(), together.len(), &folder, &they_stay_up, &mut ended).await;
         disturbing.await??;
+        let restarts = restarts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for outcome in &mut of_these {
+            outcome.meanwhile(&restarts);
+        }
+        outcomes.extend(of_these);
     }
-    let restarts = restarts.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    for outcome in &mut outcomes {
-        outcome.meanwhile(&restarts);
-    }
-    outcomes.extend(run::run(mutants, options.at_once, &folder.join("mutants"), ended).await);
+    let they_stay_up = CancellationToken::new();
+    they_stay_up.cancel();
+    outcomes.extend(run::run(mutants, options.at_once, &folder.join("mutants"), &they_stay_up, ended).await);
     Ok(outcomes)
 }

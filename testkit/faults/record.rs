@@ -283,3 +283,40 @@ impl Counts {
         self.calls - self.done - self.refused
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_meet_their_answers_and_one_without_is_unknown() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["client-1-0", "client-2-0"].map(|by| Recorder::create(folder.path(), by).unwrap());
+        let first = one.call("put", &1);
+        let unknown = other.call("put", &2);
+        first.done(&"yes");
+        drop(unknown);
+        other.call("put", &3).refused(&"no");
+        other.note("seen", &4);
+        let journal = Journal::load(folder.path()).unwrap();
+        let calls = journal.calls::<i64, String>("put").unwrap();
+        let answers: Vec<_> =
+            calls.iter().map(|call| (call.call, call.answer.as_ref().map(|answer| answer.ok))).collect();
+        assert_eq!(answers, [(1, Some(true)), (2, None), (3, Some(false))]);
+        assert_eq!(calls[0].done().map(String::as_str), Some("yes"));
+        assert_eq!(journal.notes::<i64>("seen").unwrap()[0].note, 4);
+        let counts = journal.counts();
+        assert_eq!((counts.calls, counts.done, counts.refused, counts.unknown()), (3, 1, 1, 1));
+        assert_eq!(Journal::latest(folder.path()).unwrap().as_deref(), Some("client-1-0"));
+    }
+
+    #[test]
+    fn a_line_that_is_being_written_is_not_read_yet() {
+        let folder = tempfile::tempdir().unwrap();
+        Recorder::create(folder.path(), "a-0-0").unwrap().call("put", &1).done(&());
+        let path = folder.path().join("a-0-0.jsonl");
+        let mut file = OpenOptions::new().append(true).open(path).unwrap();
+        file.write_all(b"{\"at_ns\":7,\"by\":\"a-0").unwrap();
+        assert_eq!(Journal::load(folder.path()).unwrap().counts().calls, 1);
+    }
+}

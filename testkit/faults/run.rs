@@ -9,6 +9,7 @@ use anyhow::Context;
 use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::args::{Mutants, Options};
 use crate::fleet::Fleet;
@@ -138,20 +139,22 @@ impl Outcome {
 }
 
 /// Runs scenarios, so many at once, and hands each outcome over as it comes. One that could not be run to its end is told of, and
-/// has none.
+/// has none. The last fault of each is over only when `servers_stay_up` is cancelled.
 pub(crate) async fn run(
     scenarios: Vec<Scenario>,
     at_once: usize,
     folder: &Path,
+    servers_stay_up: &CancellationToken,
     mut ended: impl FnMut(&Outcome),
 ) -> Vec<Outcome> {
     let (places, mut running) = (Arc::new(Semaphore::new(at_once.max(1))), JoinSet::new());
     for (number, scenario) in scenarios.into_iter().enumerate() {
         let (places, folder) = (Arc::clone(&places), folder.join(number.to_string()));
+        let servers_stay_up = servers_stay_up.clone();
         running.spawn(async move {
             let _place = places.acquire().await?;
             let name = scenario.name();
-            one(scenario, folder).await.context(name)
+            one(scenario, folder, &servers_stay_up).await.context(name)
         });
     }
     let mut outcomes = Vec::new();
@@ -167,7 +170,7 @@ pub(crate) async fn run(
     outcomes
 }
 
-async fn one(scenario: Scenario, folder: PathBuf) -> anyhow::Result<Outcome> {
+async fn one(scenario: Scenario, folder: PathBuf, servers_stay_up: &CancellationToken) -> anyhow::Result<Outcome> {
     let workload = scenario.named()?;
     let mut ground = Ground::new(scenario.seed, scenario.mutant.map(|mutant| mutant.name), folder);
     std::fs::create_dir_all(ground.histories())?;
@@ -176,6 +179,10 @@ async fn one(scenario: Scenario, folder: PathBuf) -> anyhow::Result<Outcome> {
     let began = now();
     let mut under = Under { scenario: &scenario, workload: &*workload, ground: &ground, struck: Vec::new() };
     let caught_after = under.faults(&mut fleet).await?;
+    while !servers_stay_up.is_cancelled() {
+        fleet.revive()?;
+        tokio::time::sleep(TICK).await;
+    }
     let struck = under.struck;
     let mut outcome = Outcome {
         histories: ground.histories(),
