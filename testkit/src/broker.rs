@@ -100,13 +100,13 @@ impl Broker {
     /// Makes a topic with a name that no other test has, ready to be written and read. It goes with the value.
     pub async fn topic(&self, partitions: i32) -> String {
         let name = format!("leastlock-test-{}", uuid::Uuid::new_v4().simple());
-        if self.admin.is_some() {
-            self.create(&name, partitions).await.expect("a new topic");
-            self.topics.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
-        }
-        self.create_on_mock(&name, partitions);
-        self.led(&name, partitions).await;
+        self.make(&name, partitions).await;
         name
+    }
+
+    /// Makes a topic of a name that the caller knows to be free, as [`topic`](Self::topic) does.
+    pub async fn topic_named(&self, name: &str, partitions: i32) {
+        self.make(name, partitions).await;
     }
 
     /// Deletes a topic of the test's and makes another one of that name, which is empty. A mock cluster cannot delete one, so it ends and
@@ -151,6 +151,15 @@ impl Broker {
         let options = AdminOptions::new().operation_timeout(Some(REQUEST_LIMIT));
         let made = admin.create_topics([&topic], &options).await.expect("the broker answers");
         made.into_iter().next().expect("an answer for each topic")
+    }
+
+    async fn make(&self, name: &str, partitions: i32) {
+        if self.admin.is_some() {
+            self.create(name, partitions).await.expect("a new topic");
+            self.topics.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+        }
+        self.create_on_mock(name, partitions);
+        self.led(name, partitions).await;
     }
 
     /// Not across an await: the handle is not `Send`, and a test's future has to be.

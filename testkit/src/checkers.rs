@@ -6,13 +6,27 @@
 //! | [`exactly_once`] | a key has at most one effect, and exactly one once a client saw success |
 //! | [`oversell`] | no unit of stock is lost, made up or sold twice |
 //! | [`fencing`] | nothing of an earlier holder is applied after a later one's |
+//! | [`mutex`] | a lease history is one that a fenced mutex could have produced |
+//! | [`bank`] | money is only moved, and no update is lost |
+//! | [`replays`] | whoever asks under one key is told the same, and every key comes to an end |
+//! | [`outbox`] | what was committed is published, and nothing else |
+//! | [`single_writer`] | a key's records take effect once, in order, by the writer whose turn it is |
+//! | [`linearizable`](mod@linearizable) | concurrent calls could have happened one after the other |
+//! | [`liveness`] | once nothing goes wrong any more, everything comes to its end |
 
 use std::fmt::Debug;
 
+pub mod bank;
 pub mod exactly_once;
 pub mod fencing;
+pub mod linearizable;
+pub mod liveness;
+pub mod mutex;
 pub mod order;
+pub mod outbox;
 pub mod oversell;
+pub mod replays;
+pub mod single_writer;
 
 /// How many of the offending events a message shows.
 const SHOWN: usize = 20;

@@ -146,6 +146,11 @@ impl FaultProxy {
         self.faults.swallow_all();
     }
 
+    /// Loses every byte that the server sends, whatever its protocol is: what clients ask for takes effect, and they are not told.
+    pub fn swallow_replies(&self) {
+        self.faults.mute_server();
+    }
+
     /// When a client asks the server to execute a statement for whose text `predicate` holds: lets it take effect and
     /// loses the reply, and all that follows it. Replies to statements before it arrive. At most one such rule holds at a
     /// time; a connection meets it once. PostgreSQL and MySQL or MariaDB, each without encryption, only: anything else never

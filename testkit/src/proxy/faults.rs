@@ -43,6 +43,8 @@ struct Setting {
     delay: Duration,
     refuses: bool,
     swallows: bool,
+    /// Of what the server sends, every byte is lost.
+    mutes: bool,
     rule: Option<Rule>,
     /// Cancelled when the present connections are to end; new ones get a new one.
     present: CancellationToken,
@@ -103,6 +105,20 @@ impl Faults {
         setting.swallows
     }
 
+    pub(super) fn mute_server(&self) {
+        self.setting().mutes = true;
+    }
+
+    /// As [`swallows`](Self::swallows), for what the server sends.
+    pub(super) fn swallows_replies(&self, maimed: &Maimed) -> bool {
+        let setting = self.setting();
+        let swallows = setting.swallows || setting.mutes;
+        if swallows {
+            self.maim(maimed);
+        }
+        swallows
+    }
+
     pub(super) fn set_rule(&self, rule: Rule) {
         self.setting().rule = Some(rule);
     }
@@ -123,6 +139,7 @@ impl Faults {
         setting.delay = Duration::ZERO;
         setting.refuses = false;
         setting.swallows = false;
+        setting.mutes = false;
         setting.rule = None;
         self.heals.send_modify(|heals| *heals += 1);
     }

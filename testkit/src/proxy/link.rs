@@ -125,7 +125,7 @@ impl Link {
         let mut buffer = vec![0; PIECE_BYTES];
         loop {
             let length = self.next(server, &mut buffer).await?;
-            if self.faults.swallows(&self.maimed) || (length == 0 && self.maimed.is()) {
+            if self.faults.swallows_replies(&self.maimed) || (length == 0 && self.maimed.is()) {
                 if length == 0 {
                     return std::future::pending().await;
                 }

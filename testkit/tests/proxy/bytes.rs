@@ -1,8 +1,11 @@
 //! What is carried as bytes, whatever they mean: to a server that is no database.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use leastlock_testkit::proxy::FaultProxy;
+use leastlock_testkit::until;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -49,4 +52,36 @@ async fn streams_are_carried_whole_with_their_ends() {
     let mut received = Vec::new();
     from.read_to_end(&mut received).await.expect("carried");
     assert!(received == sent, "{} bytes of {}", received.len(), sent.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_answers_is_still_asked_until_healed() {
+    let heard = Arc::new(AtomicUsize::new(0));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let proxy = FaultProxy::start(listener.local_addr().expect("it listens")).await;
+    let hears = Arc::clone(&heard);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut bytes = [0; 16];
+            while let Ok(length @ 1..) = client.read(&mut bytes).await {
+                hears.fetch_add(length, Ordering::SeqCst);
+                client.write_all(&bytes[..length]).await.expect("carried");
+            }
+        }
+    });
+    let mut client = TcpStream::connect(proxy.address()).await.expect("it listens");
+    proxy.swallow_replies();
+    client.write_all(b"hello").await.expect("carried");
+    let limit = Duration::from_secs(20);
+    until("the server has heard it", limit, async || heard.load(Ordering::SeqCst) == 5).await;
+    let mut answer = [0; 5];
+    let silence = tokio::time::timeout(Duration::from_millis(200), client.read_exact(&mut answer)).await;
+    silence.expect_err("its answer is lost");
+    proxy.heal();
+    let ended = tokio::time::timeout(limit, client.read_exact(&mut answer)).await.expect("it does not hang");
+    ended.expect_err("what was lost does not come later");
+    let mut client = TcpStream::connect(proxy.address()).await.expect("it listens");
+    client.write_all(b"again").await.expect("carried");
+    client.read_exact(&mut answer).await.expect("carried");
+    assert_eq!(&answer, b"again");
 }

@@ -1,0 +1,1 @@
+SELECT order_key, item, units, sequence FROM intake_order

@@ -1,0 +1,1 @@
+SELECT item, units FROM intake_stock WHERE moves > 0

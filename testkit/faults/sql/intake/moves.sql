@@ -1,0 +1,2 @@
+-- Under the lock that take.sql holds.
+SELECT moves FROM intake_stock WHERE item = $1

@@ -1,0 +1,1 @@
+SELECT shard::bigint, id, convert_from(key, 'UTF8'), convert_from(value, 'UTF8'), event_id::text FROM leastlock_outbox ORDER BY id LIMIT 1000

@@ -1,0 +1,1 @@
+DELETE FROM leastlock_outbox WHERE shard = $1::smallint AND id = $2

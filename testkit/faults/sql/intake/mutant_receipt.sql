@@ -1,0 +1,1 @@
+SELECT coalesce(receipt, '') FROM intake_claim WHERE order_key = $1

@@ -1,0 +1,1 @@
+CREATE TABLE ledger_account (account text PRIMARY KEY, balance bigint NOT NULL)

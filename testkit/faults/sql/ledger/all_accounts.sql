@@ -1,0 +1,1 @@
+SELECT account, balance FROM ledger_account

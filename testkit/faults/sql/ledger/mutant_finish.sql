@@ -1,0 +1,1 @@
+INSERT INTO ledger_done VALUES ($1, $2)

@@ -1,0 +1,1 @@
+SELECT record_offset FROM ledger_done WHERE partition = $1

@@ -1,0 +1,1 @@
+SELECT next_offset FROM ledger_turn WHERE partition = $1

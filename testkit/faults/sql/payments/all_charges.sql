@@ -1,0 +1,1 @@
+SELECT provider_key, reference, cents FROM provider_charge ORDER BY charge

@@ -1,0 +1,1 @@
+SELECT idempotency_key::text, state::text FROM leastlock_idempotency

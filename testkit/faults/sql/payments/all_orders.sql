@@ -1,0 +1,1 @@
+SELECT order_key, item, units, state FROM payment_order

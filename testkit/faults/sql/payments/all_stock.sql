@@ -1,0 +1,1 @@
+SELECT item, units FROM payment_stock WHERE sales > 0

@@ -1,0 +1,1 @@
+UPDATE payment_stock SET units = units + $1 WHERE item = $2

@@ -1,0 +1,2 @@
+-- The shelf's row is locked by this transaction already, so its count is this batch's place.
+INSERT INTO batch (place, token, owner, write_id) SELECT batches, $1, $2, $3 FROM shelf WHERE id = 1

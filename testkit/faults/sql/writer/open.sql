@@ -1,0 +1,2 @@
+-- Before anybody writes.
+INSERT INTO shelf (id, batches) VALUES (1, 0)
