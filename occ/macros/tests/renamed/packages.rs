@@ -18,8 +18,8 @@ pub(crate) struct Package {
     pub(crate) attribute: Option<&'static str>,
 }
 
-/// A workspace on disk. All share the repository's target folder, in which cargo tells packages apart by name and by place within their
-/// workspace; so a member's name has its workspace's in front. What they depend on is checked there once, for lints of the library as well.
+/// A workspace on disk. All share a target folder, in which cargo tells packages apart by name and by place within their
+/// workspace; so a member's name has its workspace's in front.
 pub(crate) struct Workspace(PathBuf);
 
 /// Writes a workspace of these packages and dependencies.
@@ -36,7 +36,6 @@ pub(crate) fn write(name: &str, dependencies: &str, packages: &[Package]) -> Wor
         write!(manifest, "\"{member}\", ").expect("a String takes everything");
     }
     write!(manifest, "]\n[workspace.dependencies]\n{}\n", rooted(dependencies)).expect("a String takes everything");
-    manifest += &profiles();
     put(&workspace.0.join("Cargo.toml"), &manifest);
     // The versions that are here already.
     fs::copy(root().join("Cargo.lock"), workspace.0.join("Cargo.lock")).expect("the lock file");
@@ -60,7 +59,7 @@ impl Workspace {
         let cargo = env::var_os("CARGO").expect("cargo runs this test");
         let output = Command::new(cargo)
             .args(["check", "--workspace", "--offline", "--quiet", "--color", "never", "--target-dir"])
-            .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a folder of the target folder"))
+            .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("renamed-target"))
             .current_dir(&self.0)
             .output()
             .expect("cargo can be run");
@@ -74,13 +73,6 @@ impl Workspace {
         put(&folder.join("Cargo.toml"), &format!("{package}[dependencies]\n{}\n", rooted(dependencies)));
         put(&folder.join("src").join(file), source);
     }
-}
-
-/// How the repository has things compiled: what is compiled otherwise is something else.
-fn profiles() -> String {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the repository's manifest");
-    let profiles = manifest.find("[profile.").expect("profiles, which come last");
-    manifest[profiles..].to_owned()
 }
 
 fn rooted(dependencies: &str) -> String {
