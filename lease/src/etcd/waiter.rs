@@ -12,8 +12,11 @@ use super::connection::Connections;
 use crate::store::{Pause, StoreError, Waiter};
 use crate::token::OwnerNonce;
 
+/// How long a claim of the same store is relied on to tell of its end by itself. What came meanwhile a watch tells that begins only then.
+const BESIDE: Duration = Duration::from_millis(100);
+
 /// A waiter on etcd: it watches the key of the claim before its own, which is deleted by a release and by the end of a lease
-/// alike.
+/// alike. Behind a claim of its own store it hears of a release without the server.
 pub struct EtcdWaiter {
     connections: Arc<Connections>,
     claims: Arc<Claims>,
@@ -78,17 +81,35 @@ fn is_deletion(message: &WatchResponse) -> bool {
 
 impl Waiter for EtcdWaiter {
     async fn wait(&mut self, pause: Pause) {
+        let (woken, longest) = (self.claims.woken(self.nonce), self.longest);
         let heard = match self.claims.place(self.nonce) {
-            Some(Place { predecessor: Some(key), revision }) => {
-                let heard = timeout(pause.relying.min(self.longest), self.hears(key, revision)).await;
-                heard.unwrap_or(true)
+            Some(Place { predecessor: Some((key, _)), revision, beside }) => {
+                let told = async {
+                    match &woken {
+                        Some(woken) => woken.notified().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                let watched = async {
+                    if beside && self.watched.is_none() {
+                        sleep(BESIDE).await;
+                    }
+                    self.hears(key, revision).await
+                };
+                let heard = async {
+                    tokio::select! {
+                        () = told => true,
+                        heard = watched => heard,
+                    }
+                };
+                timeout(pause.relying.min(longest), heard).await.unwrap_or(true)
             }
             // Its turn has come since.
             Some(Place { predecessor: None, .. }) => true,
             None => false,
         };
         if !heard {
-            sleep(pause.poll.min(self.longest)).await;
+            sleep(pause.poll.min(longest)).await;
         }
     }
 }
