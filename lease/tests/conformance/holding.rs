@@ -1,6 +1,6 @@
 //! Acquire, renew, release.
 
-mod doubles;
+pub(crate) mod doubles;
 pub(crate) mod suite;
 
 crate::rig::mount!(suite:
