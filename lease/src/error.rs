@@ -339,7 +339,9 @@ pub(crate) fn advice(source: &sqlx::Error) -> &'static str {
         Some(code) if NO_TABLE.contains(&code) => "; have the crate's MIGRATIONS run?",
         Some(code) if NOT_LET_IN.contains(&code) => "; is the user known there, and allowed to?",
         Some("3D000" | "42000") => "; does the URL name a database that is there?",
-        _ if matches!(source, sqlx::Error::PoolTimedOut) => "; no connection came in time: is it there, and the pool large enough?",
+        _ if matches!(source, sqlx::Error::PoolTimedOut) => {
+            "; no connection came in time: is it there, and the pool large enough?"
+        }
         _ => "",
     }
 }

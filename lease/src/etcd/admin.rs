@@ -115,8 +115,7 @@ impl EtcdLeaseStore {
     ) -> Result<Forced, crate::Error> {
         let release = async |nonce: OwnerNonce| {
             let link = self.connections.get().await?;
-            let answer =
-                take_away(&link.client, &Keys::new(&self.namespace, name), nonce, token, approval).await;
+            let answer = take_away(&link.client, &Keys::new(&self.namespace, name), nonce, token, approval).await;
             link.judge(answer)
         };
         audited(audit, (name, token, approval), release, async || self.inspect(name).await).await

@@ -62,8 +62,6 @@ pub(super) fn whole_seconds(ttl: Duration) -> i64 {
 pub(super) struct Place {
     /// The key before its own, and its create revision; `None` if that was gone when it was looked for.
     pub(super) predecessor: Option<(Vec<u8>, i64)>,
-    /// The revision at which that was so.
-    pub(super) revision: i64,
     /// Whether that is of the same store, which tells of its end.
     pub(super) beside: bool,
 }

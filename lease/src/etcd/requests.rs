@@ -67,12 +67,8 @@ impl Seen {
         });
         let mut next = || gets.next().and_then(|kvs| kvs.into_iter().next());
         let (own, oldest, released) = (next(), next(), next());
-        let revision = response.header().map_or(0, etcd_client::ResponseHeader::revision);
-        let place = gets.next().map(|youngest| Place {
-            predecessor: youngest.into_iter().nth(1).map(place_of),
-            revision,
-            beside: false,
-        });
+        let place =
+            gets.next().map(|youngest| Place { predecessor: youngest.into_iter().nth(1).map(place_of), beside: false });
         Self { own, oldest, released, place }
     }
 
@@ -219,6 +215,12 @@ pub(super) async fn leave(client: &Client, keys: &Keys, nonce: OwnerNonce, own: 
     }
 }
 
+/// Whether the key of this token is there.
+pub(super) async fn stands(client: &Client, key: &[u8], token: i64) -> Result<bool, Error> {
+    let mut found = client.kv_client().get(key, Some(GetOptions::new().with_keys_only())).await?;
+    Ok(found.take_kvs().iter().any(|found| found.create_revision() == token))
+}
+
 fn place_of(key: KeyValue) -> (Vec<u8>, i64) {
     let token = key.create_revision();
     (key.into_key_value().0, token)
@@ -244,9 +246,8 @@ pub(super) async fn predecessor(client: &Client, keys: &Keys, token: i64) -> Res
     let youngest = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Descend).with_limit(1);
     let before = youngest.with_max_create_revision(token - 1).with_keys_only();
     let mut response = client.kv_client().get(&*keys.queue, Some(before)).await?;
-    let revision = response.header().map_or(0, etcd_client::ResponseHeader::revision);
     let before = response.take_kvs().into_iter().next();
-    Ok(Place { predecessor: before.map(place_of), revision, beside: false })
+    Ok(Place { predecessor: before.map(place_of), beside: false })
 }
 
 pub(super) async fn grant(client: &Client, asked: i64) -> Result<EtcdLease, Error> {

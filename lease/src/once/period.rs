@@ -102,7 +102,11 @@ impl Period {
     }
 
     /// For as long as a lease is waited for: a database that is away keeps nobody for as long as its pool would.
-    pub(super) async fn done_within<DB: LeaseSql>(&self, pool: &Pool<DB>, limit: Duration) -> Result<Option<Done>, Error> {
+    pub(super) async fn done_within<DB: LeaseSql>(
+        &self,
+        pool: &Pool<DB>,
+        limit: Duration,
+    ) -> Result<Option<Done>, Error> {
         let away = |_elapsed| Err(sqlx::Error::PoolTimedOut);
         timeout(limit, self.read(pool)).await.unwrap_or_else(away).map_err(database::<DB>(READ))
     }

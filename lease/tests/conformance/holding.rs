@@ -2,6 +2,7 @@
 
 pub(crate) mod doubles;
 pub(crate) mod suite;
+mod unheard;
 
 crate::rig::mount!(suite:
     l1_late_release_spares_the_new_holder,

@@ -2,7 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use leastlock_lease::{
-    Acquire, Claim, CorrectnessLease, Error, FencedStore, Grant, LeaseStore, Leases, OwnerNonce, Release, Released, Renewal,
+    Acquire, Claim, CorrectnessLease, Error, FencedStore, Grant, LeaseStore, Leases, OwnerNonce, Release, Released,
+    Renewal,
 };
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -93,7 +94,8 @@ pub(crate) async fn a_lock_that_was_left_to_one_who_is_gone_is_released<R: Rig>(
     waiter.abort();
     assert_eq!(release.await.unwrap(), Released::Released);
     drop(waiter.await);
-    let next = leases(&rig).acquire_with(&lock(), fixed(), Acquire::waiting(LIMIT)).await.expect("nothing is left behind");
+    let next =
+        leases(&rig).acquire_with(&lock(), fixed(), Acquire::waiting(LIMIT)).await.expect("nothing is left behind");
     assert_eq!(next.release().await, Released::Released);
 }
 
