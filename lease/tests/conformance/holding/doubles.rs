@@ -47,7 +47,7 @@ impl<R: Rig> LeaseStore for Mistaken<R> {
             claim.nonce = OwnerNonce::random().unwrap();
         }
         if self.mistake == Mistake::TakesOverFromAnyone && claim.after.is_some() {
-            self.rig.expire().await;
+            self.rig.end_whosever_it_is().await;
         }
         let before = self.rig.look().await.token;
         let grant = self.store.acquire(claim).await?;

@@ -17,7 +17,7 @@ pub(crate) use super::unheard::{
 use crate::clock::ManualClock;
 use crate::rig::{Rig, Seen};
 use crate::wire::{Control, Wire};
-use crate::world::{LIMIT, LONG, SOON, eventually, fixed, hastened, leases, lock};
+use crate::world::{LONG, SOON, eventually, fixed, hastened, leases, lock};
 
 fn mistaken<R: Rig>(rig: &R, mistake: Mistake) -> Mistaken<R> {
     Mistaken::new(rig, mistake)

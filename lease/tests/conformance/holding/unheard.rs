@@ -38,8 +38,8 @@ pub(crate) async fn l7_hanging_acquire_is_repeated_as_well<R: Rig>(rig: R) {
     control.lost_replies_hang.store(true, Ordering::SeqCst);
     // An attempt is given up after a third of it.
     let ttl = Duration::from_secs(3);
-    let leases = Leases::new(wire);
-    let lease = tokio::spawn(async move { leases.acquire(&lock(), Hold::fixed(ttl)).await.unwrap() });
+    let late = Leases::new(wire);
+    let lease = tokio::spawn(async move { late.acquire(&lock(), Hold::fixed(ttl)).await.unwrap() });
     control.reached("acquire done", 1).await;
     let first = Instant::now();
     let lease = lease.await.unwrap();
