@@ -57,6 +57,9 @@ pub(super) struct Attempts<S: LeaseStore> {
     pub(super) waiting: Option<measure::Waiting>,
 }
 
+/// What was granted, and the token that the store has issued for it.
+type Acquired<S> = (Arc<Held>, <S as LeaseStore>::Token);
+
 pub(super) type Answer<K> = oneshot::Sender<Result<Handed<K>, Error>>;
 
 impl<S: LeaseStore> Attempts<S> {
@@ -185,7 +188,7 @@ impl<S: LeaseStore> Attempts<S> {
         &mut self,
         limit: Duration,
         succession: Option<Succession>,
-    ) -> Result<Option<(Arc<Held>, S::Token)>, Error> {
+    ) -> Result<Option<Acquired<S>>, Error> {
         let sent = self.means.clock.now();
         self.sent += 1;
         let mut claim = self.acquisition.claim();
@@ -222,7 +225,7 @@ impl<S: LeaseStore> Attempts<S> {
         answer: Grant<S::Token>,
         sent: BootTime,
         turns: Turns,
-    ) -> Result<Option<(Arc<Held>, S::Token)>, Error> {
+    ) -> Result<Option<Acquired<S>>, Error> {
         match answer {
             Grant::Granted { token, ttl } => {
                 let mut state = LeaseState::granted(self.acquisition.hold, sent, ttl);

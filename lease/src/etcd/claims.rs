@@ -225,8 +225,9 @@ impl Claims {
         let standing = kept.standings.get_mut(&nonce)?;
         let (now, turn) = (BootClock.now(), standing.turn.take()?);
         let lease = standing.lease;
-        let counts = now.since(turn) < TURN && lease.left_at(now) > lease.ttl - lease.ttl / 4;
-        counts.then(|| standing.token).flatten().map(|token| Known { key: standing.key.clone(), lease, token })
+        let counts = now.since(turn) < TURN && lease.left_at(now) > lease.ttl / 4 * 3;
+        let token = standing.token.filter(|_| counts)?;
+        Some(Known { key: standing.key.clone(), lease, token })
     }
 
     /// Whether an attempt of it may still arrive at the server.

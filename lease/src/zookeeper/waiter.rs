@@ -39,10 +39,10 @@ impl ZooKeeperWaiter {
     async fn event(&mut self) -> Result<&mut Event, ()> {
         if let Some((path, session)) = self.beside.clone() {
             sleep(BESIDE).await;
-            let watched = session.client.get_and_watch_data(&path).await;
+            let answer = session.client.get_and_watch_data(&path).await;
             self.beside = None;
             // Nothing there, or no answer: the next attempt looks.
-            let (_, _, watcher) = watched.map_err(drop)?;
+            let (_, _, watcher) = answer.map_err(drop)?;
             let event: Event = Box::pin(watcher.changed());
             self.event = Some(event);
         }
