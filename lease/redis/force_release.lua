@@ -6,7 +6,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now >= tonumber(ARGV[3]) then return {2} end
 local last = redis.call('HMGET', KEYS[2], 'token', 'released')
-if last[1] ~= ARGV[1] or last[2] then return {0} end
+if last[1] ~= ARGV[1] or last[2] == '1' then return {0} end
 redis.call('HINCRBY', KEYS[2], 'token', 1)
 redis.call('HSET', KEYS[2], 'owner', ARGV[2], 'released', '1', 'acquired_ms', string.format('%.0f', now), 'job', '')
 redis.call('DEL', KEYS[1])

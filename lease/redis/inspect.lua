@@ -6,5 +6,5 @@ local last = redis.call('HMGET', KEYS[2], 'token', 'owner', 'released', 'acquire
 if not last[1] then return {} end
 local stands = redis.call('GET', KEYS[1])
 local remaining = stands and redis.call('PTTL', KEYS[1]) or 0
-local state = stands and 0 or (last[3] and 2 or 1)
+local state = stands and 0 or (last[3] == '1' and 2 or 1)
 return {state, last[1], last[2], math.max(0, now - (last[4] or now)), math.max(0, remaining), last[5] or ''}

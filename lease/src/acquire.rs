@@ -1,35 +1,27 @@
 //! Taking a lock: how long to wait, and what a missing answer means.
 
+mod attempts;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use leastlock_core::{Backoff, to_its_end};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::Instant;
 
-use crate::capabilities::Order;
 use crate::error::Error;
-use crate::event;
 use crate::held::{Acquisition, Held, Means};
 use crate::kind::{Granted, Kind};
 use crate::measure;
-use crate::queue::{Baton, HAND_ONS, Place};
 use crate::release::release;
-use crate::state::{LeaseState, LeaseStatus, LossReason};
-use crate::store::{Grant, Holder, LeaseStore, Pause, StoreError, Waiter};
+use crate::state::LossReason;
+use crate::store::LeaseStore;
 use crate::token::FencingToken;
 
-/// What an attempt gets although the wait is nearly over: one that has no time to be answered would leave things unknown.
-const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
+use attempts::{Attempts, First, Last, SHORTEST_ATTEMPT};
 
 /// As good as for ever, and still a moment of the clock.
 const LONGEST_WAIT: Duration = Duration::from_hours(24 * 365 * 30);
-
-/// How long a failed acquisition waits until the store has taken back what it may have granted.
-const WITHDRAWAL: Duration = Duration::from_secs(1);
-
-/// How long a waiter that is told of a release relies on that: from half of it to all of it.
-const LONGEST_RELIANCE: Duration = Duration::from_secs(2);
 
 /// How to wait for a lock, and what to acquire it with.
 ///
@@ -96,6 +88,11 @@ impl Acquire {
         job.truncate(job.floor_char_boundary(Self::MAX_JOB_BYTES));
         self.job = Some(job.into());
         self
+    }
+
+    /// How long something is waited for that does not answer.
+    pub(crate) fn longest(&self) -> Duration {
+        self.max_wait.clamp(SHORTEST_ATTEMPT, LONGEST_WAIT)
     }
 
     pub(crate) fn parts(&self) -> (Option<FencingToken>, Option<Arc<str>>) {
@@ -166,272 +163,4 @@ impl<K: Kind> Drop for Handed<K> {
             Err(_none) => held.end(LossReason::Abandoned),
         }
     }
-}
-
-/// What the first attempt brought.
-enum First<S: LeaseStore, K: Kind> {
-    Granted(Handed<K>),
-    Failed(Error),
-    /// Somebody else holds it, or is before this one in the process, or there was no answer.
-    Waits(Box<Attempts<S>>, Answer<K>),
-}
-
-/// What the last attempt brought, for the error that ends the wait.
-enum Last {
-    Nothing,
-    Held(Holder),
-    Unanswered(Option<StoreError>),
-}
-
-struct Attempts<S: LeaseStore> {
-    means: Means<S>,
-    acquisition: Acquisition,
-    policy: Acquire,
-    give_up: Instant,
-    /// Among the waiters of this process, where the store has no order of its own.
-    place: Option<Place>,
-    waiter: Option<S::Waiter>,
-    sent: u32,
-    last: Last,
-    measured: measure::Acquiring,
-    waiting: Option<measure::Waiting>,
-}
-
-type Answer<K> = oneshot::Sender<Result<Handed<K>, Error>>;
-
-impl<S: LeaseStore> Attempts<S> {
-    /// One attempt, unless others of this process wait for the lock already.
-    async fn first<K: Granted<S::Token>>(mut self, answer: Answer<K>) -> First<S, K> {
-        self.join::<K>(true);
-        if self.place.is_some() {
-            return First::Waits(Box::new(self), answer);
-        }
-        let limit = self.policy.max_wait.max(SHORTEST_ATTEMPT);
-        match self.attempt(limit, K::HANDED_ON.map_or(0, |_| HAND_ONS)).await {
-            Ok(Some((held, token))) => {
-                self.measured.granted();
-                First::Granted(Handed::new(held, K::granted(token)))
-            }
-            // Nobody will go on with it.
-            Ok(None) if answer.is_closed() => {
-                let error = self.error();
-                self.withdraw_shortly().await;
-                First::Failed(error)
-            }
-            Ok(None) => First::Waits(Box::new(self), answer),
-            Err(error) => {
-                self.measured.failed(&error);
-                self.withdraw_shortly().await;
-                First::Failed(error)
-            }
-        }
-    }
-
-    async fn run<K: Granted<S::Token>>(mut self, mut answer: Answer<K>) {
-        self.waiting = self.place.is_some().then(measure::Waiting::begin);
-        loop {
-            if self.sent > 0 {
-                let left = self.give_up.saturating_duration_since(Instant::now());
-                let refused = self.policy.fail_fast && matches!(self.last, Last::Held(_));
-                if left.is_zero() || refused {
-                    let error = self.error();
-                    return self.fail(answer, error).await;
-                }
-                self.waiting.get_or_insert_with(measure::Waiting::begin);
-                self.join::<K>(false);
-                self.pause(left, &mut answer).await;
-            }
-            self.wait_for_turn(self.give_up, &mut answer).await;
-            if answer.is_closed() {
-                return self.withdraw().await;
-            }
-            if let Some((kind, baton)) = K::HANDED_ON.zip(self.place.as_ref().and_then(Place::take_baton)) {
-                return self.take(baton, kind, answer).await;
-            }
-            let left = self.give_up.saturating_duration_since(Instant::now());
-            match self.attempt(left.max(SHORTEST_ATTEMPT), K::HANDED_ON.map_or(0, |_| HAND_ONS)).await {
-                Ok(Some((held, token))) => return self.hand_over(held, K::granted(token), answer).await,
-                Ok(None) => {}
-                Err(error) => return self.fail(answer, error).await,
-            }
-        }
-    }
-
-    /// Takes a place among the waiters of this process; `behind_others` only if there are any, and without having asked.
-    fn join<K: Granted<S::Token>>(&mut self, behind_others: bool) {
-        let queues = S::CAPABILITIES.order == Order::WhoeverAsks && !self.policy.fail_fast;
-        if queues && self.place.is_none() {
-            let takes_batons = K::HANDED_ON.is_some().then_some(self.acquisition.hold);
-            self.place = self.means.queues.join(&self.acquisition.name, takes_batons, behind_others);
-        }
-    }
-
-    /// Waits until this is the first of the process's waiters, or was handed the lease, or has no time left. What an unanswered
-    /// attempt may have got is followed up at once.
-    async fn wait_for_turn<K: Kind>(&mut self, give_up: Instant, answer: &mut Answer<K>) {
-        let Some(place) = &self.place else { return };
-        if matches!(self.last, Last::Unanswered(_)) {
-            return;
-        }
-        while !place.is_first() {
-            tokio::select! {
-                () = place.woken() => {}
-                () = sleep_until(give_up) => return,
-                () = answer.closed() => return,
-            }
-        }
-        // Who is the first because the one before it was granted the lock need not ask before that lease is over.
-        while place.is_held_here() && !place.has_baton() {
-            let look = Instant::now() + reliance(None);
-            tokio::select! {
-                () = place.woken() => {}
-                () = sleep_until(give_up.min(look)) => return,
-                () = answer.closed() => return,
-            }
-        }
-    }
-
-    /// Waits for another attempt: for the store's event, for one of this process, or by polling.
-    async fn pause<K: Kind>(&mut self, left: Duration, answer: &mut Answer<K>) {
-        let holder = if let Last::Held(holder) = &self.last { Some(holder.remaining) } else { None };
-        let first = self.place.as_ref().is_none_or(Place::is_first);
-        if holder.is_some() && !first {
-            // Its turn comes next.
-            return;
-        }
-        let mut poll = self.policy.backoff.delay(self.sent - 1);
-        if let Some(remaining) = holder {
-            poll = poll.min(remaining.max(Duration::from_millis(1)));
-        }
-        let pause = Pause::new(poll.min(left), reliance(holder).min(left));
-        let waiter = self.waiter.get_or_insert_with(|| self.means.store.waiter(self.acquisition.claim()));
-        let woken = async {
-            match &self.place {
-                Some(place) if first => place.woken().await,
-                _ => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = waiter.wait(pause) => {}
-            () = woken => {}
-            () = answer.closed() => {}
-        }
-    }
-
-    /// One attempt: held, not held (`last` says why), or an error that ends the acquisition.
-    async fn attempt(&mut self, limit: Duration, hand_ons: u32) -> Result<Option<(Arc<Held>, S::Token)>, Error> {
-        let name = &self.acquisition.name;
-        let sent = self.means.clock.now();
-        self.sent += 1;
-        let attempt = self.means.store.acquire(self.acquisition.claim());
-        match timeout(self.acquisition.hold.acquire_timeout().min(limit), attempt).await {
-            Ok(Ok(Grant::Granted { token, ttl })) => {
-                let mut state = LeaseState::granted(self.acquisition.hold, sent, ttl);
-                if matches!(state.observe(self.means.clock.now()), LeaseStatus::Lost { .. }) {
-                    // The answer took longer than the lease: worth as much as none, and followed up in the same way.
-                    self.last = Last::Unanswered(None);
-                    return Ok(None);
-                }
-                let held = Held::granted(self.acquisition.clone(), &self.means, token, state, hand_ons);
-                event::acquired(&held);
-                Ok(Some((Arc::new(held), token)))
-            }
-            Ok(Ok(Grant::Held(holder))) => {
-                self.last = Last::Held(holder);
-                Ok(None)
-            }
-            Ok(Ok(Grant::BelowFloor { token })) => {
-                let floor = self.acquisition.floor.unwrap_or(token);
-                Err(Error::TokenBelowFloor { name: name.clone(), token, floor })
-            }
-            Ok(Err(source)) if !source.is_retryable() => Err(Error::Store { name: name.clone(), source }),
-            Ok(Err(source)) => {
-                self.last = Last::Unanswered(Some(source));
-                Ok(None)
-            }
-            Err(_elapsed) => {
-                self.last = Last::Unanswered(None);
-                Ok(None)
-            }
-        }
-    }
-
-    /// Gives the caller what the store has granted, and the next waiter of this process its turn.
-    async fn hand_over<K: Kind>(mut self, held: Arc<Held>, kind: K, answer: Answer<K>) {
-        let late = self.place.take().and_then(Place::leave_granted);
-        self.measured.granted();
-        self.waiting = None;
-        // Nobody there, it is given back.
-        drop(answer.send(Ok(Handed::new(held, kind))));
-        // A lease handed on at the last moment had run out at the store, since that has granted this one.
-        if let Some(baton) = late {
-            self.give_back(baton).await;
-        }
-    }
-
-    /// Takes over the lease of another holder of this process.
-    async fn take<K: Kind>(mut self, baton: Baton, kind: K, answer: Answer<K>) {
-        let _none_left = self.place.take().and_then(Place::leave_granted);
-        let held = Arc::new(Held::handed_on(self.acquisition.clone(), &self.means, baton));
-        event::acquired(&held);
-        self.measured.handed_on();
-        self.waiting = None;
-        // Nobody there, it is given back.
-        drop(answer.send(Ok(Handed::new(held, kind))));
-        // Its own claim is of no more use.
-        self.withdraw().await;
-    }
-
-    fn error(&mut self) -> Error {
-        let name = self.acquisition.name.clone();
-        match std::mem::replace(&mut self.last, Last::Nothing) {
-            Last::Held(holder) => Error::Held { name, holder },
-            Last::Unanswered(source) => Error::Unanswered { name, attempts: self.sent, source },
-            Last::Nothing => Error::Unanswered { name, attempts: self.sent, source: None },
-        }
-    }
-
-    async fn fail<K: Kind>(mut self, answer: Answer<K>, error: Error) {
-        self.measured.failed(&error);
-        self.waiting = None;
-        self.withdraw_shortly().await;
-        // Nobody waits any more: there is nobody to tell.
-        let _gone = answer.send(Err(error));
-    }
-
-    /// Gives back first what an unanswered attempt may have got, so that the caller's next step finds nothing left behind. A store that
-    /// takes its time for that is not waited for: the caller has waited for long enough.
-    async fn withdraw_shortly(mut self) {
-        let withdrawal = async move { self.withdraw().await };
-        let withdrawal = tokio::spawn(tracing::Instrument::in_current_span(withdrawal));
-        let _goes_on = timeout(WITHDRAWAL, withdrawal).await;
-    }
-
-    /// Gives up the place in this process's queue and in the store's, and what an unanswered attempt may have been granted.
-    async fn withdraw(&mut self) {
-        if let Some(baton) = self.place.take().and_then(Place::leave) {
-            self.give_back(baton).await;
-        }
-        if self.sent == 0 {
-            return;
-        }
-        let claim = self.acquisition.claim();
-        let release = timeout(self.acquisition.hold.attempt_timeout(), self.means.store.release(claim)).await;
-        if !matches!(release, Ok(Ok(_))) {
-            self.means.store.let_expire(claim, self.acquisition.hold.ttl());
-        }
-    }
-
-    async fn give_back(&mut self, baton: Baton) {
-        let handed = Held::handed_on(self.acquisition.clone(), &self.means, baton);
-        let _released = release(Arc::new(handed), None).await;
-    }
-}
-
-/// How long to rely on being told: not much longer than the lease that is waited for, whose end is no event.
-fn reliance(holder: Option<Duration>) -> Duration {
-    let longest = LONGEST_RELIANCE.mul_f64(0.5 + fastrand::f64() / 2.0);
-    // A little after its end, so that it is over by then; and spread, so that not all waiters ask at once.
-    let after = Duration::from_millis(1) + Duration::from_millis(20).mul_f64(fastrand::f64());
-    holder.map_or(longest, |remaining| longest.min(remaining.saturating_add(after)))
 }

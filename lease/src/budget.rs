@@ -67,10 +67,15 @@ impl Tail {
     /// How many samples it takes for a 99.9th percentile.
     pub const LEAST_SAMPLES: usize = 1000;
 
-    /// The percentiles as they are known; the higher one is raised to the lower if it is less.
-    #[must_use]
-    pub fn new(p99: Duration, p999: Duration) -> Self {
-        Self { p99, p999: p999.max(p99) }
+    /// The percentiles as they are known.
+    ///
+    /// # Errors
+    /// [`Error::Hold`] if the 99.9th is below the 99th: the two are the wrong way round, or not of the same thing.
+    pub fn new(p99: Duration, p999: Duration) -> Result<Self, Error> {
+        if p999 < p99 {
+            return Err(Error::Hold { fault: "the 99.9th percentile is below the 99th" });
+        }
+        Ok(Self { p99, p999 })
     }
 
     /// The percentiles of `samples`, by nearest rank; `None` of less than [`LEAST_SAMPLES`](Self::LEAST_SAMPLES).
@@ -112,9 +117,9 @@ impl Tail {
 ///
 /// let ms = Duration::from_millis;
 /// let budget = LeaseBudget {
-///     work: Tail::new(ms(40_000), ms(90_000)),
-///     pause: Tail::new(ms(200), ms(2_000)),
-///     round_trip: Tail::new(ms(5), ms(50)),
+///     work: Tail::new(ms(40_000), ms(90_000))?,
+///     pause: Tail::new(ms(200), ms(2_000))?,
+///     round_trip: Tail::new(ms(5), ms(50))?,
 /// };
 /// assert_eq!(budget.renewed_ttl(), ms(3_292));
 /// assert_eq!(budget.fixed_ttl(), ms(92_982));
@@ -183,7 +188,7 @@ mod tests {
     use crate::state::{LeaseState, LeaseStatus, RenewalAnswer};
 
     fn budget(pause: (u64, u64), round_trip: (u64, u64)) -> LeaseBudget {
-        let tail = |(p99, p999)| Tail::new(Duration::from_millis(p99), Duration::from_millis(p999));
+        let tail = |(p99, p999)| Tail::new(Duration::from_millis(p99), Duration::from_millis(p999)).unwrap();
         LeaseBudget { work: tail((600_000, 600_000)), pause: tail(pause), round_trip: tail(round_trip) }
     }
 
@@ -221,16 +226,23 @@ mod tests {
     }
 
     #[test]
+    fn percentiles_that_are_the_wrong_way_round_are_refused() {
+        let ms = Duration::from_millis;
+        assert!(Tail::new(ms(2), ms(1)).is_err());
+        assert_eq!(Tail::new(ms(2), ms(2)).map(|tail| tail.p999()).ok(), Some(ms(2)));
+    }
+
+    #[test]
     fn a_fixed_lease_is_chosen_where_the_work_is_short() {
         let mut budget = budget((100, 1_000), (5, 50));
         assert_eq!(budget.hold().unwrap().ttl(), budget.renewed_ttl());
-        budget.work = Tail::new(Duration::from_millis(1), Duration::from_millis(2));
+        budget.work = Tail::new(Duration::from_millis(1), Duration::from_millis(2)).unwrap();
         let hold = budget.hold().unwrap();
         assert_eq!(hold, Hold::fixed(budget.fixed_ttl()));
         let validity = hold.validity(hold.ttl());
         let left = validity.checked_sub(budget.once()).unwrap();
         assert!(left < Duration::from_millis(2), "{left:?}");
-        budget.pause = Tail::new(Duration::from_hours(20), Duration::from_hours(20));
+        budget.pause = Tail::new(Duration::from_hours(20), Duration::from_hours(20)).unwrap();
         budget.work = budget.pause;
         assert!(budget.hold().is_err());
     }

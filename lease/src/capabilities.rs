@@ -12,15 +12,19 @@ pub struct Capabilities {
     pub ending: LeaseEnding,
     /// What becomes of a claim whose floor the next token does not exceed.
     pub floor: FloorRule,
+    /// Whether an acquisition may take the lock over from an owner that is done, in one step: [`Claim::after`](crate::Claim::after).
+    pub takes_over: bool,
 }
 
 impl Capabilities {
-    /// What a plain table has: whoever asks first, polled, leases that run out, tokens raised above the floor.
+    /// What a plain table has: whoever asks first, polled, leases that run out, tokens raised above the floor, a release before
+    /// each acquisition.
     pub const PLAIN: Self = Self {
         order: Order::WhoeverAsks,
         wake_up: WakeUp::Polled,
         ending: LeaseEnding::ByItself,
         floor: FloorRule::Raised,
+        takes_over: false,
     };
 
     /// With another order.
@@ -39,6 +43,12 @@ impl Capabilities {
     #[must_use]
     pub const fn ending(self, ending: LeaseEnding) -> Self {
         Self { ending, ..self }
+    }
+
+    /// With acquisitions that take over.
+    #[must_use]
+    pub const fn takes_over(self) -> Self {
+        Self { takes_over: true, ..self }
     }
 
     /// With another rule for the floor.

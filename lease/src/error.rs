@@ -16,14 +16,18 @@ use crate::token::FencingToken;
 #[non_exhaustive]
 pub enum Error {
     /// The text is no lock name.
-    #[error("not a lock name: {fault}; write kind:name[:id][:period]")]
+    #[error("{} is not a lock name: {fault}; write kind:name[:id][:period]", quoted(given))]
     LockName {
+        /// What was given.
+        given: Box<str>,
         /// The rule that it breaks.
         fault: &'static str,
     },
     /// The text is no name of a resource.
-    #[error("not a resource's name: {fault}")]
+    #[error("{} is not a resource's name: {fault}", quoted(given))]
     Resource {
+        /// What was given.
+        given: Box<str>,
         /// The rule that it breaks.
         fault: &'static str,
     },
@@ -135,7 +139,7 @@ pub enum Error {
         blockers: Vec<Blocker>,
     },
     /// The database failed in a seal, a check, or another step that commits nothing of the caller's.
-    #[error("the database failed to {operation}")]
+    #[error("the database failed to {operation}{}", advice(source))]
     Database {
         /// What was being done.
         operation: &'static str,
@@ -148,7 +152,7 @@ pub enum Error {
     /// The database failed in a statement that is a transaction of its own, unless the caller has begun one: the write of a
     /// [`FencedTable`](crate::FencedTable)'s row, its trigger, the deletion of old marks. Without one, whether it took effect is not known if
     /// the connection was lost.
-    #[error("the database failed to {operation}")]
+    #[error("the database failed to {operation}{}", advice(source))]
     Write {
         /// What was being done.
         operation: &'static str,
@@ -310,6 +314,35 @@ impl Error {
             | Self::OtherTurn { .. }
             | Self::Work { .. } => false,
         }
+    }
+}
+
+/// The longest that is shown of what was given, in characters: longer than any that is right.
+const SHOWN: usize = 240;
+
+fn quoted(given: &str) -> String {
+    if given.chars().count() <= SHOWN {
+        return format!("{given:?}");
+    }
+    let shown: String = given.chars().take(SHOWN).collect();
+    format!("{shown:?}…")
+}
+
+/// What to do about it, where the engine's code says it.
+pub(crate) fn advice(source: &sqlx::Error) -> &'static str {
+    // No such table on PostgreSQL, on MariaDB, and, among other mistakes in a statement, on SQLite.
+    const NO_TABLE: [&str; 3] = ["42P01", "42S02", "1"];
+    // No such user or a wrong password: PostgreSQL's three, and MariaDB's.
+    const NOT_LET_IN: [&str; 3] = ["28P01", "28000", "42501"];
+    let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    match code.as_deref() {
+        Some(code) if NO_TABLE.contains(&code) => "; have the crate's MIGRATIONS run?",
+        Some(code) if NOT_LET_IN.contains(&code) => "; is the user known there, and allowed to?",
+        Some("3D000" | "42000") => "; does the URL name a database that is there?",
+        _ if matches!(source, sqlx::Error::PoolTimedOut) => {
+            "; no connection came in time: is it there, and the pool large enough?"
+        }
+        _ => "",
     }
 }
 

@@ -4,6 +4,7 @@ mod admin;
 mod claims;
 mod connection;
 mod requests;
+mod slots;
 mod waiter;
 
 use std::fmt;
@@ -17,23 +18,30 @@ use crate::clock::{BootClock, Clock};
 use crate::store::{Claim, FairStore, FencedStore, Grant, LeaseStore, Release, Renewal, StoreError};
 use crate::token::FencingToken;
 
-use claims::{Claims, EtcdLease, whole_seconds};
+use claims::{Claims, EtcdLease, Known, whole_seconds};
 use connection::Connections;
 use requests::{Keys, Left, Seen};
 
 pub use waiter::EtcdWaiter;
 
+/// How many names are tried for a key, if other claims stand there.
+const NAMES: u32 = 4;
+
 /// The lock store in etcd, from version 3.4 on.
 ///
 /// | key | content |
 /// |---|---|
-/// | `leastlock/{name}/queue/{nonce}` | one claim: when, and for which job. On a lease of its own |
+/// | `leastlock/{name}/queue/{store}-{number}` | one claim: when, whose, and for which job. On a lease of its own |
 /// | `leastlock/{name}/released` | who has released last. On the lease of that claim, so that nothing is left of a lock that is not used |
 ///
 /// Each claim has a key, created only if it is absent, and the lock belongs to the oldest: the queue is the order of their create
 /// revisions, and **the create revision is the token**. So tokens rise with each owner, and are as durable as the cluster, which
 /// answers a write when a majority has it on disk. They rise by more than one, since the whole cluster counts together. A waiter
-/// watches the key before its own, and so no release wakes more than one.
+/// watches the key before its own, and so no release wakes more than one. A release answers whose turn it is: if that claim is of the same
+/// store, it needs no more trips.
+///
+/// etcd keeps the name of each key that there was until the cluster compacts, and a request reads past those of its lock. So the names are
+/// used again: a store has as many for a lock as it has had claims on it at a time. Whose a key is stands in it.
 ///
 /// - A TTL is rounded down to whole seconds, and the server raises it to its shortest (2 s, unless the election time-out is set
 ///   otherwise). The client never believes in more than was asked for.
@@ -46,8 +54,8 @@ pub use waiter::EtcdWaiter;
 ///   --bump-revision`, which etcd 3.6 has, or write until the revision has passed the floor.
 /// - A claim may stand on the lease of an earlier one of this process. One that was extended less than a twentieth of its time ago is not
 ///   extended once more, and what is granted is as much shorter.
-/// - Each claim leaves the name of its key behind until the cluster compacts, and a request reads past those of its lock. Have compaction on
-///   (`--auto-compaction-retention`); a lock that is taken thousands of times between two compactions gets slower by a multiple.
+/// - Each change of a key stays in the cluster's history until that is compacted, as with all that is written there: have compaction on
+///   (`--auto-compaction-retention`).
 /// - A user needs the role to read and write the keys under `leastlock/`. It is the options' (`with_user`), or that of the client's
 ///   certificate. A member whose certificate is not trusted, or that does not trust the client's, is left for the next one; when all have
 ///   refused, one after the other, the error is permanent.
@@ -71,6 +79,8 @@ pub struct EtcdLeaseStore {
     connections: Arc<Connections>,
     claims: Arc<Claims>,
     namespace: Box<str>,
+    /// What the names of its keys have that no other store's have.
+    number: u64,
 }
 
 impl EtcdLeaseStore {
@@ -82,7 +92,8 @@ impl EtcdLeaseStore {
     pub fn new<E: Into<String>>(endpoints: impl IntoIterator<Item = E>, options: ConnectOptions) -> Self {
         let endpoints = endpoints.into_iter().map(Into::into).collect();
         let connections = Arc::new(Connections::new(endpoints, options));
-        Self { connections, claims: Arc::default(), namespace: Self::DEFAULT_NAMESPACE.into() }
+        let namespace = Self::DEFAULT_NAMESPACE.into();
+        Self { connections, claims: Arc::default(), namespace, number: fastrand::u64(..) }
     }
 
     /// Another first part of every key, for applications that share a cluster.
@@ -106,38 +117,64 @@ impl EtcdLeaseStore {
     }
 
     fn keys(&self, claim: &Claim<'_>) -> Keys {
-        Keys::new(&self.namespace, claim.name, claim.nonce)
+        Keys::new(&self.namespace, claim.name)
     }
 
     async fn attempt(&self, client: &Client, claim: &Claim<'_>) -> Result<Grant<FencingToken>, Error> {
+        if let Some(known) = self.claims.take_turn(claim.nonce) {
+            let token = FencingToken::new(known.token).ok_or_else(vanished)?;
+            return Ok(Grant::Granted { token, ttl: known.lease.left_at(BootClock.now()) });
+        }
         let (keys, began) = (self.keys(claim), BootClock.now());
-        let (mut seen, lease) = match self.look_again(client, &keys, claim).await? {
+        let (mut seen, own) = match self.look_again(client, &keys, claim).await? {
             Some(found) => found,
             None => self.enter(client, &keys, claim).await?,
         };
-        let own = seen.own.as_ref().and_then(|own| FencingToken::new(own.create_revision()));
-        let Some(token) = own else { return Err(vanished()) };
+        let Some(token) = FencingToken::new(own.token) else { return Err(vanished()) };
         if seen.is_spent(claim.nonce) {
-            requests::remove(client, &keys).await?;
+            requests::remove(client, &own).await?;
             return Ok(Grant::Held(seen.holder(Duration::ZERO)));
         }
         if claim.floor.is_some_and(|floor| token <= floor) {
-            requests::remove(client, &keys).await?;
+            requests::remove(client, &own).await?;
             return Ok(Grant::BelowFloor { token });
         }
         if seen.is_owner() {
-            return Ok(Grant::Granted { token, ttl: lease.left_at(began) });
+            return Ok(Grant::Granted { token, ttl: own.lease.left_at(began) });
         }
+        let remaining = self.wait_behind(client, &keys, claim, &mut seen, own.token).await?;
+        Ok(Grant::Held(seen.holder(remaining)))
+    }
+
+    /// Notes whom the claim waits for; answers how long the owner's lease lasts.
+    async fn wait_behind(
+        &self,
+        client: &Client,
+        keys: &Keys,
+        claim: &Claim<'_>,
+        seen: &mut Seen,
+        token: i64,
+    ) -> Result<Duration, Error> {
         let known = seen.place.take();
         let place = async {
             match known {
                 Some(place) => Ok(place),
-                None => requests::predecessor(client, &keys, token.value()).await,
+                None => requests::predecessor(client, keys, token).await,
             }
         };
-        let (place, remaining) = tokio::try_join!(place, requests::remaining(client, seen.oldest.as_ref()))?;
+        let oldest = seen.oldest.as_ref();
+        let beside = oldest.and_then(|oldest| self.claims.remaining(oldest.key(), oldest.create_revision()));
+        let remaining = async {
+            match beside {
+                Some(remaining) => Ok(remaining),
+                None => requests::remaining(client, oldest).await,
+            }
+        };
+        let (mut place, remaining) = tokio::try_join!(place, remaining)?;
+        let before = place.predecessor.as_ref();
+        place.beside = before.is_some_and(|(key, token)| self.claims.remaining(key, *token).is_some());
         self.claims.waits(claim.nonce, place);
-        Ok(Grant::Held(seen.holder(remaining)))
+        Ok(remaining)
     }
 
     /// Looks whether it is the turn of a claim that stands in the queue already, and extends its lease; `None` if it does not
@@ -147,60 +184,101 @@ impl EtcdLeaseStore {
         client: &Client,
         keys: &Keys,
         claim: &Claim<'_>,
-    ) -> Result<Option<(Seen, EtcdLease)>, Error> {
-        let Some((lease, token)) = self.claims.seen(claim.nonce) else { return Ok(None) };
-        let (kept, seen) = tokio::try_join!(extended(client, lease), requests::look(client, keys))?;
-        let stands = seen.own.as_ref().is_some_and(|own| own.create_revision() == token && own.lease() == lease.id);
+    ) -> Result<Option<(Seen, Known)>, Error> {
+        let Some(known) = self.claims.seen(claim.nonce) else { return Ok(None) };
+        let look = requests::look(client, keys, Some(&known.key));
+        let (kept, seen) = tokio::try_join!(extended(client, known.lease), look)?;
         if let Some(kept) = kept {
             self.claims.confirmed(claim.nonce, kept.confirmed);
         }
-        Ok(kept.filter(|_| stands).map(|lease| (seen, lease)))
+        let stands = seen.own.as_ref().is_some_and(|own| known.is_at(own));
+        Ok(kept.filter(|_| stands).map(|lease| (seen, Known { lease, ..known })))
     }
 
     /// Puts the claim into the queue, unless an attempt without an answer has.
-    async fn enter(&self, client: &Client, keys: &Keys, claim: &Claim<'_>) -> Result<(Seen, EtcdLease), Error> {
+    async fn enter(&self, client: &Client, keys: &Keys, claim: &Claim<'_>) -> Result<(Seen, Known), Error> {
+        for _ in 0..NAMES {
+            let (own, seen, lease, in_doubt) = self.put(client, keys, claim).await?;
+            if seen.is_anothers(claim.nonce) {
+                if in_doubt {
+                    // An attempt of before finds no lease to stand on when that name is free.
+                    requests::revoke(client, lease).await?;
+                }
+                self.claims.is_taken(claim.nonce);
+                continue;
+            }
+            let found = match seen.oldest.as_ref().filter(|oldest| requests::owner(oldest) == Some(claim.nonce)) {
+                Some(oldest) if oldest.key() != own.as_bytes() => oldest,
+                _ => return self.entered(client, claim, own, seen, lease, in_doubt).await,
+            };
+            // It is the owner already, by another store.
+            let mut seen = seen.clone();
+            if let Some(put) = &seen.own {
+                requests::remove(client, &Known { key: own, lease, token: put.create_revision() }).await?;
+            }
+            seen.own = Some(found.clone());
+            let key = String::from_utf8_lossy(found.key()).into_owned();
+            return self.entered(client, claim, key, seen, lease, in_doubt).await;
+        }
+        Err(vanished())
+    }
+
+    /// Puts the claim's key, on a lease that was extended; answers what stands there, and whether an attempt before was in doubt.
+    async fn put(
+        &self,
+        client: &Client,
+        keys: &Keys,
+        claim: &Claim<'_>,
+    ) -> Result<(String, Seen, EtcdLease, bool), Error> {
         let asked = whole_seconds(claim.ttl);
         let in_doubt = self.claims.is_doubtful(claim.nonce);
+        let sends = |lease| {
+            let of_slot = |slot| keys.of_slot(self.number, slot);
+            self.claims.sends(claim.nonce, claim.name, lease, of_slot)
+        };
         let known = self.claims.lease(claim.nonce).or_else(|| self.claims.take_idle(asked));
         if let Some(lease) = known {
-            self.claims.sends(claim.nonce, lease);
+            let own = sends(lease);
             // Side by side: if both are answered, the key stands on a lease that was extended.
-            let (kept, seen) = tokio::try_join!(extended(client, lease), requests::enter(client, keys, claim, lease))?;
+            let enter = requests::enter(client, keys, &own, claim, lease);
+            let (kept, seen) = tokio::try_join!(extended(client, lease), enter)?;
             if let (Some(lease), Some(seen)) = (kept, seen) {
-                return self.entered(client, claim, seen, lease, in_doubt).await;
+                return Ok((own, seen, lease, in_doubt));
             }
             // It had run out.
         }
         let lease = requests::grant(client, asked).await?;
-        self.claims.sends(claim.nonce, lease);
-        let seen = requests::enter(client, keys, claim, lease).await?.ok_or_else(vanished)?;
-        self.entered(client, claim, seen, lease, in_doubt).await
+        let own = sends(lease);
+        let seen = requests::enter(client, keys, &own, claim, lease).await?.ok_or_else(vanished)?;
+        Ok((own, seen, lease, in_doubt))
     }
 
-    /// The key stands on the lease that it was first put with, which another store of this process may have done.
+    /// The key stands on the lease that it was first put with.
     async fn entered(
         &self,
         client: &Client,
         claim: &Claim<'_>,
+        key: String,
         seen: Seen,
         lease: EtcdLease,
         in_doubt: bool,
-    ) -> Result<(Seen, EtcdLease), Error> {
+    ) -> Result<(Seen, Known), Error> {
         let own = seen.own.as_ref().ok_or_else(vanished)?;
         let own_lease = EtcdLease { id: own.lease(), ..lease };
         if own_lease.id != lease.id {
             requests::keep_alive(client, own_lease).await?.ok_or_else(vanished)?;
         }
-        self.claims.answered(claim.nonce, own_lease, own.create_revision(), in_doubt);
-        Ok((seen, own_lease))
+        let known = Known { key, lease: own_lease, token: own.create_revision() };
+        self.claims.answered(claim.nonce, known.clone(), in_doubt);
+        Ok((seen, known))
     }
 
     async fn renewal(&self, client: &Client, claim: &Claim<'_>, token: FencingToken) -> Result<Renewal, Error> {
         let keys = self.keys(claim);
-        let Some((lease, _)) = self.known(client, &keys, claim).await? else { return Ok(Renewal::NotOwner) };
-        let Some(lease) = requests::keep_alive(client, lease).await? else { return Ok(Renewal::NotOwner) };
+        let Some(known) = self.known(client, &keys, claim).await? else { return Ok(Renewal::NotOwner) };
+        let Some(lease) = requests::keep_alive(client, known.lease).await? else { return Ok(Renewal::NotOwner) };
         // The lease lives on where an operator has deleted the key.
-        let own = requests::look(client, &keys).await?.own;
+        let own = requests::look(client, &keys, Some(&known.key)).await?.own;
         let stands = own.is_some_and(|own| own.create_revision() == token.value() && own.lease() == lease.id);
         if !stands {
             return Ok(Renewal::NotOwner);
@@ -209,21 +287,25 @@ impl EtcdLeaseStore {
         Ok(Renewal::Renewed { ttl: lease.ttl })
     }
 
-    /// The lease and the token of a claim: what this process knows of it, or what stands at its key.
-    async fn known(&self, client: &Client, keys: &Keys, claim: &Claim<'_>) -> Result<Option<(EtcdLease, i64)>, Error> {
+    /// A claim's key: what this process knows of it, or what stands in the queue.
+    async fn known(&self, client: &Client, keys: &Keys, claim: &Claim<'_>) -> Result<Option<Known>, Error> {
         let known = self.claims.seen(claim.nonce);
         if known.is_some() {
             return Ok(known);
         }
-        let own = requests::look(client, keys).await?.own;
-        Ok(own.map(|own| (EtcdLease::found(own.lease(), claim.ttl), own.create_revision())))
+        let found = requests::find(client, keys, claim.nonce).await?;
+        Ok(found.map(|own| Known {
+            key: String::from_utf8_lossy(own.key()).into_owned(),
+            lease: EtcdLease::found(own.lease(), claim.ttl),
+            token: own.create_revision(),
+        }))
     }
 
     async fn leave(&self, client: &Client, claim: &Claim<'_>) -> Result<Release, Error> {
-        let keys = self.keys(claim);
+        let (keys, began) = (self.keys(claim), BootClock.now());
         let left = match self.known(client, &keys, claim).await? {
-            Some((lease, token)) => requests::leave(client, &keys, claim.nonce, lease.id, token).await?,
-            None => Left::NotThere(Box::new(requests::look(client, &keys).await?)),
+            Some(known) => requests::leave(client, &keys, claim.nonce, &known).await?,
+            None => Left::NotThere(Box::new(requests::look(client, &keys, None).await?)),
         };
         if self.claims.is_doubtful(claim.nonce)
             && let Some(lease) = self.claims.lease(claim.nonce)
@@ -232,8 +314,13 @@ impl EtcdLeaseStore {
             requests::revoke(client, lease).await?;
         }
         Ok(match left {
-            Left::AsOwner => {
+            Left::AsOwner(next) => {
                 self.claims.end(claim.nonce);
+                if let Some(next) = next
+                    && let Some(nonce) = requests::owner(&next)
+                {
+                    self.claims.comes(nonce, next.key(), next.create_revision(), began);
+                }
                 Release::Released
             }
             Left::AsWaiter => {

@@ -1,4 +1,5 @@
-//! Lease events, logged at INFO: the only lines above TRACE that this crate writes.
+//! Lease events, logged at INFO, and at WARN where a lease is lost or its renewal fails: the only lines above TRACE that this crate
+//! writes.
 //!
 //! They name the lock, the token, the times (milliseconds since 1970, on the client's wall clock) and the job; the owner
 //! only as a short hash, and no nonce, ever.
@@ -15,8 +16,12 @@ use crate::store::{Release, StoreError};
 
 macro_rules! event {
     ($held:expr, $($rest:tt)+) => {
-        tracing::info!(
+        event!(INFO: $held, $($rest)+)
+    };
+    ($level:ident: $held:expr, $($rest:tt)+) => {
+        tracing::event!(
             target: "leastlock_lease",
+            tracing::Level::$level,
             lock = %$held.name(),
             token = $held.token().map(crate::FencingToken::value),
             owner = %$held.nonce(),
@@ -35,11 +40,11 @@ pub(crate) fn acquired(held: &Held) {
 pub(crate) fn renewal_failed(held: &Held, error: Option<&StoreError>) {
     let expires = unix_ms(held.remaining().unwrap_or_default());
     let timed_out = error.is_none();
-    event!(held, expires_at_ms = expires, timed_out, "lease renewal failed");
+    event!(WARN: held, expires_at_ms = expires, timed_out, "lease renewal failed");
 }
 
 pub(crate) fn lost(held: &Held, reason: LossReason) {
-    event!(held, lost_at_ms = unix_ms(Duration::ZERO), ?reason, "lease lost");
+    event!(WARN: held, lost_at_ms = unix_ms(Duration::ZERO), ?reason, "lease lost");
 }
 
 pub(crate) fn released(held: &Held, release: Option<Release>) {

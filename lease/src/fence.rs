@@ -92,10 +92,10 @@ impl Fence {
     pub fn new(resource: impl Into<String>) -> Result<Self, Error> {
         let resource: String = resource.into();
         if resource.is_empty() || resource.len() > Self::MAX_RESOURCE_BYTES {
-            return Err(Error::Resource { fault: "it must have 1 to 200 bytes" });
+            return Err(Error::Resource { given: resource.into(), fault: "it must have 1 to 200 bytes" });
         }
         if resource.chars().any(char::is_control) {
-            return Err(Error::Resource { fault: "it must not have control characters" });
+            return Err(Error::Resource { given: resource.into(), fault: "it must not have control characters" });
         }
         Ok(Self { resource: resource.into_boxed_str(), idle_timeout: None, seal_limit: None })
     }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{BootTime, Clock};
@@ -13,7 +14,7 @@ use crate::event;
 use crate::hold::Hold;
 use crate::lock_name::LockName;
 use crate::measure;
-use crate::queue::{Baton, Queues};
+use crate::queue::{Baton, Passed, Queues, Succession, Turns};
 use crate::renewal::Renewals;
 use crate::state::{LeaseState, LeaseStatus, LossReason, RenewalAnswer};
 use crate::store::{Claim, LeaseStore, Release, Renewal, StoreError, StoreToken};
@@ -47,8 +48,8 @@ pub(crate) struct Held {
     requests: Arc<dyn Requests>,
     queues: Arc<Queues>,
     renewals: Arc<Renewals>,
-    /// How often it may go on to another waiter of this process without a trip.
-    hand_ons: u32,
+    /// How often it may go on to another waiter of this process.
+    turns: Turns,
     clock: Arc<dyn Clock>,
     state: Mutex<LeaseState>,
     over: CancellationToken,
@@ -70,14 +71,14 @@ impl Held {
         means: &Means<S>,
         token: S::Token,
         state: LeaseState,
-        hand_ons: u32,
+        turns: Turns,
     ) -> Self {
         let requests = Arc::new(Granted { store: Arc::clone(&means.store), token });
         let (queues, renewals) = (Arc::clone(&means.queues), Arc::clone(&means.renewals));
         let clock = Arc::clone(&means.clock);
         let (state, over) = (Mutex::new(state), CancellationToken::new());
         let (token, measured) = (token.fencing_token(), measure::Holding::begin());
-        Self { acquisition, token, requests, queues, renewals, hand_ons, clock, state, over, measured }
+        Self { acquisition, token, requests, queues, renewals, turns, clock, state, over, measured }
     }
 
     /// What another holder of this process has handed on: to the store it is the same acquisition.
@@ -87,9 +88,9 @@ impl Held {
         let (queues, renewals) = (Arc::clone(&means.queues), Arc::clone(&means.renewals));
         let clock = Arc::clone(&means.clock);
         let (state, over) = (Mutex::new(state), CancellationToken::new());
-        let Baton { token, requests, hand_ons, .. } = baton;
+        let Baton { token, requests, turns, .. } = baton;
         let measured = measure::Holding::begin();
-        Self { acquisition, token, requests, queues, renewals, hand_ons, clock, state, over, measured }
+        Self { acquisition, token, requests, queues, renewals, turns, clock, state, over, measured }
     }
 
     pub(crate) fn name(&self) -> &LockName {
@@ -191,21 +192,33 @@ impl Held {
         tokio::time::timeout(self.hold().attempt_timeout(), attempt).await.ok()?.ok()
     }
 
-    /// Ends the hold as released, and hands what is left of it to the next waiter of this process, if the kind of the lease
-    /// allows it and enough is left; answers whether.
-    pub(crate) fn hand_on(&self) -> bool {
-        let left = {
+    /// Ends the hold as released, and gives what is left of it to the next waiter of this process, if enough is left: as it is, where the
+    /// kind of the lease allows that, else by leaving the release to that one's acquisition, where the store takes over.
+    pub(crate) fn hand_on(&self) -> Handed {
+        let (left, deadline) = {
             let state = self.lock();
-            self.hand_ons.checked_sub(1).zip(state.left())
+            (state.left(), state.deadline())
         };
+        let enough = deadline.is_some_and(|deadline| deadline.since(self.now()) >= self.ttl() / 3);
         self.end(LossReason::Released);
-        let Some((hand_ons, left)) = left else { return false };
-        if left.deadline.since(self.now()) < left.ttl / 3 {
-            return false;
+        if !enough {
+            return Handed::Nowhere;
         }
-        let (nonce, token, requests) = (self.acquisition.nonce, self.token, Arc::clone(&self.requests));
-        let baton = Baton { nonce, token, requests, hold: *self.hold(), left, hand_ons };
-        self.queues.hand_on(self.name(), baton)
+        let nonce = self.acquisition.nonce;
+        if let Some((turns, left)) = self.turns.handed_on().zip(left) {
+            let (token, requests) = (self.token, Arc::clone(&self.requests));
+            let baton = Baton { nonce, token, requests, hold: *self.hold(), left, turns };
+            if self.queues.hand_on(self.name(), baton) {
+                return Handed::On;
+            }
+        }
+        if let Some(turns) = self.turns.passed_on().filter(|_| self.requests.takes_over()) {
+            let (succession, hears) = Succession::of(nonce, turns);
+            if self.queues.pass_on(self.name(), succession) {
+                return Handed::Over(hears);
+            }
+        }
+        Handed::Nowhere
     }
 
     /// Nobody releases it any more, and the store is to know that.
@@ -268,11 +281,23 @@ impl fmt::Debug for Held {
     }
 }
 
+/// Where a lease went that is over.
+pub(crate) enum Handed {
+    /// The next waiter has it.
+    On,
+    /// The next waiter takes the lock from it, and tells what came of that.
+    Over(oneshot::Receiver<Passed>),
+    /// It is to be released.
+    Nowhere,
+}
+
 /// A store whose type is of no more interest once the lock is held.
 pub(crate) trait Requests: Send + Sync {
     fn renew<'a>(&'a self, claim: Claim<'a>) -> BoxFuture<'a, Result<Renewal, StoreError>>;
     fn release<'a>(&'a self, claim: Claim<'a>) -> BoxFuture<'a, Result<Release, StoreError>>;
     fn let_expire(&self, claim: Claim<'_>, remaining: Duration);
+    /// As its capabilities say.
+    fn takes_over(&self) -> bool;
 }
 
 struct Granted<S: LeaseStore> {
@@ -291,5 +316,9 @@ impl<S: LeaseStore> Requests for Granted<S> {
 
     fn let_expire(&self, claim: Claim<'_>, remaining: Duration) {
         self.store.let_expire(claim, remaining);
+    }
+
+    fn takes_over(&self) -> bool {
+        S::CAPABILITIES.takes_over
     }
 }

@@ -86,7 +86,7 @@
 //! # Logging
 //! Lease events (acquired, renewal failed, lost, released, handed on, left to expire, taken away, late write refused, seal waits, tasks outlived,
 //! period done)
-//! are logged at INFO with the target `leastlock_lease`: lock, token, owner as a short hash, job, times. Nothing else is
+//! are logged at INFO, a failed renewal and a loss at WARN, with the target `leastlock_lease`: lock, token, owner as a short hash, job, times. Nothing else is
 //! logged above TRACE.
 
 mod accessors;

@@ -35,7 +35,7 @@ impl LockName {
         let name = name.as_ref();
         match fault(name) {
             None => Ok(Self(name.into())),
-            Some(fault) => Err(Error::LockName { fault }),
+            Some(fault) => Err(Error::LockName { given: name.into(), fault }),
         }
     }
 

@@ -83,9 +83,13 @@ impl FencedObject {
     /// # Errors
     /// [`Error::Resource`] if it is no path of an object.
     pub fn new(store: Arc<dyn ObjectStore>, path: impl AsRef<str>) -> Result<Self, Error> {
-        match Path::parse(path) {
+        let given = path.as_ref();
+        match Path::parse(given) {
             Ok(path) if !path.is_root() => Ok(Self { store, path, seal_limit: None }),
-            _ => Err(Error::Resource { fault: "it must be a path of the object store, with no empty part" }),
+            _ => Err(Error::Resource {
+                given: given.into(),
+                fault: "it must be a path of the object store, with no empty part",
+            }),
         }
     }
 

@@ -131,13 +131,14 @@ impl<S: LeaseStore> Leases<S> {
         F: FnOnce(Turn<DB>) -> Fut,
         Fut: Future<Output = Result<Completed<T>, WorkError>>,
     {
-        if let Some(done) = period.done(pool).await? {
+        let patience = policy.longest();
+        if let Some(done) = period.done_within(pool, patience).await? {
             return Ok(Once::Done(done));
         }
         let lease = match self.acquire_efficiency_with(period.name(), hold, policy).await {
             Err(Error::Held { holder, .. }) => {
                 // It may have been done while this waited, and be held by somebody who looks.
-                let done = period.done(pool).await?;
+                let done = period.done_within(pool, patience).await?;
                 return Ok(done.map_or(Once::Running(holder), Once::Done));
             }
             lease => lease?,

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use crate::held::Requests;
 use crate::hold::Hold;
@@ -14,9 +14,66 @@ use crate::lock_name::LockName;
 use crate::state::Left;
 use crate::token::{FencingToken, OwnerNonce};
 
-/// How often a lease goes from one to another within the process before the store hears of a release, so that other
-/// processes get their chance.
-pub(crate) const HAND_ONS: u32 = 32;
+/// How often a lock goes from one to another within the process before it is released at the store, so that other processes get their
+/// chance.
+const HAND_ONS: u32 = 32;
+
+/// How often a lock may still go on within the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turns {
+    left: u32,
+    /// As the same lease too, and not only as one that begins where this one ends.
+    as_it_is: bool,
+}
+
+impl Turns {
+    /// Of a lock that was free.
+    pub(crate) const FIRST: Self = Self { left: HAND_ONS, as_it_is: true };
+
+    /// Of a lease that nobody else may have.
+    pub(crate) const fn of_ones_own(self) -> Self {
+        Self { as_it_is: false, ..self }
+    }
+
+    pub(crate) fn handed_on(self) -> Option<Self> {
+        self.passed_on().filter(|_| self.as_it_is)
+    }
+
+    pub(crate) fn passed_on(self) -> Option<Self> {
+        Some(Self { left: self.left.checked_sub(1)?, as_it_is: true })
+    }
+}
+
+/// What an owner leaves to the next one of this process, instead of releasing the lock: the next one's acquisition does both in one trip.
+#[derive(Debug)]
+pub(crate) struct Succession {
+    pub(crate) nonce: OwnerNonce,
+    pub(crate) turns: Turns,
+    told: oneshot::Sender<Passed>,
+}
+
+/// What became of a lock that was left to the next one. Nothing, if that one has left before it asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// The next one has it.
+    Taken,
+    /// It was somebody else's already.
+    NotOwner,
+    /// There was no answer.
+    Unknown,
+}
+
+impl Succession {
+    pub(crate) fn of(nonce: OwnerNonce, turns: Turns) -> (Self, oneshot::Receiver<Passed>) {
+        let (told, hears) = oneshot::channel();
+        (Self { nonce, turns, told }, hears)
+    }
+
+    pub(crate) fn tell(self, passed: Passed) {
+        // Who does not wait any more has released by itself.
+        let _gone = self.told.send(passed);
+    }
+}
 
 /// What a lease that is handed on consists of: to the store nothing changes.
 pub(crate) struct Baton {
@@ -27,7 +84,7 @@ pub(crate) struct Baton {
     pub(crate) hold: Hold,
     pub(crate) left: Left,
     /// How often it may be handed on after this.
-    pub(crate) hand_ons: u32,
+    pub(crate) turns: Turns,
 }
 
 /// The queues of one [`Leases`](crate::Leases) and its clones, one a lock that is waited for.
@@ -49,6 +106,7 @@ struct Mail {
     first: bool,
     held_here: bool,
     baton: Option<Baton>,
+    succession: Option<Succession>,
 }
 
 impl std::fmt::Debug for Mail {
@@ -111,6 +169,18 @@ impl Queues {
         }
     }
 
+    /// Leaves a lock to the first waiter, if there is one; answers whether.
+    pub(crate) fn pass_on(&self, name: &LockName, succession: Succession) -> bool {
+        let names = self.lock();
+        match names.get(name).and_then(VecDeque::front) {
+            Some(first) if first.mail().succession.is_none() => {
+                first.tell(|mail| (mail.succession, mail.held_here) = (Some(succession), false));
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<LockName, VecDeque<Arc<Entry>>>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -149,6 +219,11 @@ impl Place {
         self.entry.mail().baton.take()
     }
 
+    /// The lock that was left to this place. Whoever takes it tells what became of it.
+    pub(crate) fn take_succession(&self) -> Option<Succession> {
+        self.entry.mail().succession.take()
+    }
+
     /// Leaves with the lock, whose end the next place will hear of; answers what was handed to the place as well.
     pub(crate) fn leave_granted(mut self) -> Option<Baton> {
         self.granted = true;
@@ -168,6 +243,8 @@ impl Drop for Place {
         let mut names = self.queues.lock();
         let Some(queue) = names.get_mut(&self.name) else { return };
         queue.retain(|entry| !Arc::ptr_eq(entry, &self.entry));
+        // Whoever has left the lock to this place hears that nothing came of it, and releases.
+        drop(self.entry.mail().succession.take());
         match queue.front() {
             None => drop(names.remove(&self.name)),
             Some(first) if !first.mail().first => {

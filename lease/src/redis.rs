@@ -74,6 +74,7 @@ pub struct RedisLeaseStore<D: Durability = Durable> {
     durability: PhantomData<D>,
 }
 
+#[derive(Clone)]
 struct Scripts {
     acquire: Script,
     renew: Script,
@@ -152,6 +153,19 @@ impl<D: Durability> RedisLeaseStore<D> {
     }
 }
 
+impl<D: Durability> Clone for RedisLeaseStore<D> {
+    /// On the same connections.
+    fn clone(&self) -> Self {
+        Self {
+            connections: self.connections.clone(),
+            bells: self.bells.clone(),
+            namespace: self.namespace.clone(),
+            scripts: self.scripts.clone(),
+            durability: PhantomData,
+        }
+    }
+}
+
 impl<D: Durability> fmt::Debug for RedisLeaseStore<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The client's address may have a password in it.
@@ -163,13 +177,14 @@ impl<D: Durability> LeaseStore for RedisLeaseStore<D> {
     type Token = FencingToken;
     type Waiter = RedisWaiter;
 
-    const CAPABILITIES: Capabilities = Capabilities::PLAIN.wake_up(WakeUp::Woken);
+    const CAPABILITIES: Capabilities = Capabilities::PLAIN.wake_up(WakeUp::Woken).takes_over();
 
     async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
         let ttl = milliseconds(claim.ttl).to_string();
         let floor = claim.floor.map_or(0, FencingToken::value).to_string();
         let job = claim.job.unwrap_or_default();
-        let arguments = [&claim.nonce.as_bytes()[..], ttl.as_bytes(), floor.as_bytes(), job.as_bytes()];
+        let after = claim.after.as_ref().map_or(&[][..], |owner| &owner.as_bytes()[..]);
+        let arguments = [&claim.nonce.as_bytes()[..], ttl.as_bytes(), floor.as_bytes(), job.as_bytes(), after];
         let answer = self.run(&self.scripts.acquire, claim.name, &arguments).await?;
         grant(answer, claim.ttl).map_err(StoreError::permanent)
     }

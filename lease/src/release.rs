@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leastlock_core::to_its_end;
+use tokio::time::timeout;
 
 use crate::event;
-use crate::held::Held;
+use crate::held::{Handed, Held};
+use crate::queue::Passed;
 use crate::renewal::RenewalTask;
 use crate::store::Release;
 
@@ -43,11 +45,27 @@ pub(crate) async fn release(held: Arc<Held>, renewal: Option<RenewalTask>) -> Re
         if let Some(renewal) = renewal {
             renewal.join().await;
         }
-        if held.hand_on() {
-            event::handed_on(&held);
-            return Released::Released;
-        }
-        let release = send(&held).await;
+        let release = match held.hand_on() {
+            Handed::On => {
+                event::handed_on(&held);
+                return Released::Released;
+            }
+            Handed::Over(hears) => {
+                let told = timeout(held.hold().attempt_timeout(), hears).await;
+                match told {
+                    Ok(Ok(Passed::Taken)) => {
+                        event::released(&held, Some(Release::Released));
+                        return Released::Released;
+                    }
+                    Ok(Ok(Passed::NotOwner)) => Some(Release::NotOwner),
+                    // The next one has left without having asked.
+                    Ok(Err(_)) => send(&held).await,
+                    // If it is somebody else's now, that may be the next one.
+                    Ok(Ok(Passed::Unknown)) | Err(_) => send(&held).await.filter(|sent| *sent == Release::Released),
+                }
+            }
+            Handed::Nowhere => send(&held).await,
+        };
         if release.is_none() {
             held.let_expire(held.hold().ttl());
         }

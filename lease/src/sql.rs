@@ -161,3 +161,9 @@ pub struct Limits {
     /// Idling in its transaction.
     pub(crate) idle: Duration,
 }
+
+/// The owner that a claim comes after; none has an empty nonce.
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
+fn after<'a>(claim: &'a Claim<'_>) -> &'a [u8] {
+    claim.after.as_ref().map_or(&[], |owner| &owner.as_bytes()[..])
+}

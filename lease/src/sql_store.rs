@@ -91,7 +91,7 @@ impl<DB: LeaseSql> LeaseStore for SqlLeaseStore<DB> {
     type Token = FencingToken;
     type Waiter = DB::Waiter;
 
-    const CAPABILITIES: Capabilities = Capabilities::PLAIN.wake_up(DB::WAKE_UP);
+    const CAPABILITIES: Capabilities = Capabilities::PLAIN.wake_up(DB::WAKE_UP).takes_over();
 
     async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
         let mut connection = self.connection().await?;

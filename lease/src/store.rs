@@ -22,6 +22,8 @@ use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 /// - [`acquire`](Self::acquire) grants a lock that is free or whose lease has run out, and the one that the same nonce
 ///   holds already: that one keeps its token, and its lease is extended. The nonce that has released last is not granted the
 ///   lock again. Where the store has a queue, an attempt that is not granted keeps its place.
+/// - Where the store [takes over](Capabilities::takes_over), it grants as well the lock of the owner that the claim comes [after](Claim::after),
+///   and of no other, with a token of its own.
 /// - [`renew`](Self::renew) extends only a lease that stands, of the same nonce and token. It never creates one: a lease
 ///   that has run out, or that somebody else took, is [`Renewal::NotOwner`].
 /// - [`release`](Self::release) ends only the lease (or the place in the queue) of this nonce; repeating it answers the
@@ -138,13 +140,16 @@ pub struct Claim<'a> {
     pub floor: Option<FencingToken>,
     /// What the lock is held for, shown to operators.
     pub job: Option<&'a str>,
+    /// An owner whose hold is over, and which has not released: if it still owns the lock, that counts as free, and so its release is a
+    /// step of the acquisition. Only a store that [takes over](Capabilities::takes_over) is given one.
+    pub after: Option<OwnerNonce>,
 }
 
 impl<'a> Claim<'a> {
-    /// A claim without floor and job.
+    /// A claim without floor and job, after nobody.
     #[must_use]
     pub const fn new(name: &'a LockName, nonce: OwnerNonce, ttl: Duration) -> Self {
-        Self { name, nonce, ttl, floor: None, job: None }
+        Self { name, nonce, ttl, floor: None, job: None, after: None }
     }
 }
 
@@ -259,7 +264,7 @@ impl StoreError {
         if self.retryable {
             "the lock store gave no answer; whether the request took effect is not known"
         } else {
-            "the lock store refused the request, as its source says; on SQL, have the crate's MIGRATIONS run?"
+            "the lock store refused the request, as its source says"
         }
     }
 
@@ -288,7 +293,9 @@ impl StoreError {
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.meaning())
+        f.write_str(self.meaning())?;
+        let advice = self.source.downcast_ref::<sqlx::Error>().map_or("", crate::error::advice);
+        f.write_str(advice)
     }
 }
 

@@ -66,6 +66,12 @@ impl OwnerNonce {
         Ok(Self(bytes))
     }
 
+    /// One that is stored.
+    #[cfg(any(feature = "etcd", feature = "zookeeper"))]
+    pub(crate) const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
     /// The bytes, as they are stored.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {

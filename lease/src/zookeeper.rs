@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use zookeeper_client::{Acl, Acls, Connector, Error};
 
 use crate::capabilities::{Capabilities, FloorRule, LeaseEnding, Order, WakeUp};
+use crate::clock::{BootClock, Clock};
 use crate::lock_name::LockName;
 use crate::store::{Claim, FairStore, FencedStore, Grant, Holder, LeaseStore, Release, Renewal, StoreError};
 use crate::token::{FencingToken, OwnerHash, OwnerNonce};
@@ -39,7 +40,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The lock belongs to the oldest node. **The token is the transaction that made it** (`czxid`), which rises over the whole
 /// ensemble and comes, as the session that the node lives with, from the answer to the creation. A node of this claim that belongs to an
 /// earlier session is not its own: it ends with that one, and is removed. A waiter watches the node before its own and looks
-/// again after each event. The server counts the nodes of a lock with 32 bits; what comes after 2^31 - 1 says nothing about the
+/// again after each event. A release sees whose turn it is: if that claim is of the same session, it needs no more trips. The server counts the nodes of a lock with 32 bits; what comes after 2^31 - 1 says nothing about the
 /// order, and is refused until the lock's node is made anew.
 ///
 /// - All claims of a store live with **one session**. Its time-out is negotiated, and is how long a process that dies keeps others out,
@@ -121,6 +122,12 @@ impl ZooKeeperLeaseStore {
     }
 
     async fn attempt(&self, session: &Session, claim: &Claim<'_>) -> Result<Grant<FencingToken>, Failure> {
+        if let Some((own, since)) = self.claims.take_turn(claim.nonce, session) {
+            let token = FencingToken::new(own.token).ok_or(Failure::Unreliable("a transaction below 1"))?;
+            // The session was there when it was seen.
+            let ttl = session.client.session_timeout().saturating_sub(since);
+            return Ok(Grant::Granted { token, ttl });
+        }
         let lock = self.lock(claim.name);
         let (own, seen) = match self.look_again(session, &lock, claim.nonce).await? {
             Some(found) => found,
@@ -152,8 +159,9 @@ impl ZooKeeperLeaseStore {
 
     /// Makes the claim's node, and removes what earlier attempts and sessions have left of it.
     async fn enter(&self, session: &Session, lock: &str, claim: &Claim<'_>) -> Result<(Own, Seen), Failure> {
-        self.claims.sends(claim.nonce, session);
-        let (newest, mut seen) = requests::enter(session, lock, claim, self.acls()).await?;
+        self.claims.sends(claim, session);
+        let others = self.claims.are_several(claim.name);
+        let (newest, mut seen) = requests::enter(session, lock, claim, self.acls(), others).await?;
         let own = requests::settle(session, lock, claim.nonce, newest, &seen).await?;
         seen.queue.keep_only(claim.nonce, &own.node);
         self.claims.has(claim.nonce, own.clone());
@@ -176,6 +184,11 @@ impl ZooKeeperLeaseStore {
         before: &node::Node,
     ) -> Result<Grant<FencingToken>, Failure> {
         let owner = seen.queue.oldest().unwrap_or(before);
+        let shown = |node| self.claims.shown(node, session, seen.released_ms);
+        if let Some((owner, _)) = shown(owner).zip(shown(before)) {
+            self.claims.waits(nonce, Place::Beside(path_of(lock, before), session.clone()));
+            return Ok(Grant::Held(owner));
+        }
         let (owner_data, predecessor) = requests::ahead(&session.client, lock, owner, before).await?;
         match predecessor {
             Some((stat, _)) if stat.czxid > own.token => {
@@ -199,14 +212,17 @@ impl ZooKeeperLeaseStore {
 
     async fn leave(&self, session: &Session, claim: &Claim<'_>) -> Result<Release, Error> {
         let (lock, nonce) = (self.lock(claim.name), claim.nonce);
+        let began = BootClock.now();
+        let others = self.claims.are_several(claim.name);
         let released = match self.claims.granted(nonce) {
-            Some(own) => requests::leave(&session.client, &lock, nonce, &own).await?,
-            None => false,
+            Some(own) => requests::leave(&session.client, &lock, nonce, &own, others).await?,
+            None => None,
         };
-        if !released {
-            return self.leave_queue(session, &lock, nonce).await;
-        }
+        let Some(left) = released else { return self.leave_queue(session, &lock, nonce).await };
         self.claims.end(nonce);
+        if let Some(next) = left.oldest() {
+            self.claims.comes(next, session, began);
+        }
         Ok(Release::Released)
     }
 
@@ -217,9 +233,9 @@ impl ZooKeeperLeaseStore {
         let mut released = is_spent(&seen.released, nonce) && seen.queue.is_empty();
         if let Some(node) = owner {
             let stat = session.client.check_stat(&path_of(lock, &node)).await?;
-            let own = stat.map(|stat| Own { node, token: stat.czxid });
+            let own = stat.map(|stat| Own { node, token: stat.czxid, made_ms: stat.ctime });
             if let Some(own) = own {
-                released = requests::leave(&session.client, lock, nonce, &own).await?;
+                released = requests::leave(&session.client, lock, nonce, &own, false).await?.is_some();
             }
         }
         for node in seen.queue.of(nonce) {

@@ -39,7 +39,7 @@ impl Inspect for EtcdLeaseStore {
 
 impl EtcdLeaseStore {
     async fn record(&self, client: &Client, name: &LockName) -> Result<Option<LockRecord>, Error> {
-        let seen = requests::look(client, &Keys::without_claim(&self.namespace, name)).await?;
+        let seen = requests::look(client, &Keys::new(&self.namespace, name), None).await?;
         let record = |standing, holder| LockRecord::new(name.clone(), standing, holder);
         if seen.oldest.is_none() {
             return Ok(seen.last().map(|last| record(Standing::Released, last)));
@@ -115,8 +115,7 @@ impl EtcdLeaseStore {
     ) -> Result<Forced, crate::Error> {
         let release = async |nonce: OwnerNonce| {
             let link = self.connections.get().await?;
-            let answer =
-                take_away(&link.client, &Keys::new(&self.namespace, name, nonce), nonce, token, approval).await;
+            let answer = take_away(&link.client, &Keys::new(&self.namespace, name), nonce, token, approval).await;
             link.judge(answer)
         };
         audited(audit, (name, token, approval), release, async || self.inspect(name).await).await
@@ -131,7 +130,7 @@ async fn take_away(
     token: FencingToken,
     approval: &Approval,
 ) -> Result<Answer, Error> {
-    let oldest = requests::look(client, keys).await?.oldest;
+    let oldest = requests::look(client, keys, None).await?.oldest;
     let Some(holder) = oldest.filter(|oldest| oldest.create_revision() == token.value()) else {
         return Ok(Answer::Changed);
     };

@@ -3,16 +3,23 @@
 //! Nothing in here decides anything: whose the lock is stands at the server. A process that knows nothing reads it there.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use etcd_client::KeyValue;
+use tokio::sync::Notify;
+
+use super::slots::Slots;
 use crate::clock::{BootClock, BootTime, Clock};
+use crate::lock_name::LockName;
 use crate::token::OwnerNonce;
 
 /// How many leases are kept for later claims. What is left over runs out by itself.
 const MOST_IDLE: usize = 64;
 /// For this part of its time a lease counts as just extended. The grant is shorter by what has passed of it.
 const FRESH: u32 = 20;
+/// For how long it counts that a claim was seen to be the oldest. Nobody comes before it, but somebody may take the lock away.
+const TURN: Duration = Duration::from_secs(1);
 
 /// A lease of etcd, of one claim at a time.
 #[derive(Debug, Clone, Copy)]
@@ -53,18 +60,41 @@ pub(super) fn whole_seconds(ttl: Duration) -> i64 {
 /// Where a claim stood in the queue when it was last refused.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// The key before its own; `None` if that was gone when it was looked for.
-    pub(super) predecessor: Option<Vec<u8>>,
-    /// The revision at which that was so.
-    pub(super) revision: i64,
+    /// The key before its own, and its create revision; `None` if that was gone when it was looked for.
+    pub(super) predecessor: Option<(Vec<u8>, i64)>,
+    /// Whether that is of the same store, which tells of its end.
+    pub(super) beside: bool,
 }
 
+/// A claim's key, as far as it is known.
 #[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) key: String,
+    pub(super) lease: EtcdLease,
+    /// Its create revision.
+    pub(super) token: i64,
+}
+
+impl Known {
+    /// Whether this is what stands there.
+    pub(super) fn is_at(&self, key: &KeyValue) -> bool {
+        key.create_revision() == self.token && key.lease() == self.lease.id
+    }
+}
+
+#[derive(Debug)]
 struct Standing {
+    name: LockName,
+    /// Which of this process's keys of the lock it has.
+    slot: usize,
+    key: String,
     lease: EtcdLease,
     /// The create revision of its key, once an attempt was answered.
     token: Option<i64>,
     place: Option<Place>,
+    /// When it was seen to be the oldest, by the one before it.
+    turn: Option<BootTime>,
+    woken: Arc<Notify>,
     /// An attempt was sent of which nobody knows the answer: it may still arrive at the server, with this lease.
     doubtful: bool,
 }
@@ -75,6 +105,7 @@ pub(super) struct Claims(Mutex<Kept>);
 #[derive(Debug, Default)]
 struct Kept {
     standings: HashMap<OwnerNonce, Standing>,
+    slots: Slots,
     idle: Vec<EtcdLease>,
 }
 
@@ -84,15 +115,28 @@ impl Claims {
         self.kept().standings.get(&nonce).map(|standing| standing.lease)
     }
 
-    /// The lease and the token of a claim whose key has been seen.
-    pub(super) fn seen(&self, nonce: OwnerNonce) -> Option<(EtcdLease, i64)> {
+    /// A claim whose key has been seen.
+    pub(super) fn seen(&self, nonce: OwnerNonce) -> Option<Known> {
         let kept = self.kept();
         let standing = kept.standings.get(&nonce)?;
-        Some((standing.lease, standing.token?))
+        Some(Known { key: standing.key.clone(), lease: standing.lease, token: standing.token? })
     }
 
     pub(super) fn place(&self, nonce: OwnerNonce) -> Option<Place> {
         self.kept().standings.get(&nonce)?.place.clone()
+    }
+
+    /// Notified when the claim's turn has come by way of this process.
+    pub(super) fn woken(&self, nonce: OwnerNonce) -> Option<Arc<Notify>> {
+        self.kept().standings.get(&nonce).map(|standing| Arc::clone(&standing.woken))
+    }
+
+    /// How long the lease of a claim of this process lasts, whose key this is.
+    pub(super) fn remaining(&self, key: &[u8], token: i64) -> Option<Duration> {
+        let kept = self.kept();
+        let mut standings = kept.standings.values();
+        let standing = standings.find(|standing| standing.token == Some(token) && standing.key.as_bytes() == key)?;
+        Some(standing.lease.left_at(BootClock.now()))
     }
 
     /// A lease that is free and has most of its time left.
@@ -103,17 +147,53 @@ impl Claims {
         Some(kept.idle.swap_remove(last))
     }
 
-    /// An attempt with this lease is about to be sent, and is in doubt until it is answered.
-    pub(super) fn sends(&self, nonce: OwnerNonce, lease: EtcdLease) {
-        let standing = Standing { lease, token: None, place: None, doubtful: true };
-        self.kept().standings.insert(nonce, standing);
+    /// An attempt with this lease is about to be sent, and is in doubt until it is answered. Answers its key, `key` of the claim's slot:
+    /// the same for all attempts of a claim.
+    pub(super) fn sends(
+        &self,
+        nonce: OwnerNonce,
+        name: &LockName,
+        lease: EtcdLease,
+        key: impl FnOnce(usize) -> String,
+    ) -> String {
+        let mut kept = self.kept();
+        let known = kept.standings.remove(&nonce);
+        let (slot, woken) = match known {
+            Some(standing) => (standing.slot, standing.woken),
+            None => (kept.slots.take(name), Arc::default()),
+        };
+        let key = key(slot);
+        let standing = Standing {
+            name: name.clone(),
+            slot,
+            key: key.clone(),
+            lease,
+            token: None,
+            place: None,
+            turn: None,
+            woken,
+            doubtful: true,
+        };
+        kept.standings.insert(nonce, standing);
+        key
     }
 
-    /// The attempt that was sent last was answered: its key has this token, on this lease. One that was in doubt before stays
-    /// so, whatever the later ones bring.
-    pub(super) fn answered(&self, nonce: OwnerNonce, lease: EtcdLease, token: i64, in_doubt: bool) {
-        let standing = Standing { lease, token: Some(token), place: None, doubtful: in_doubt };
-        self.kept().standings.insert(nonce, standing);
+    /// Another claim stands at the key, and may for as long as its lease.
+    pub(super) fn is_taken(&self, nonce: OwnerNonce) {
+        let mut kept = self.kept();
+        let Kept { standings, slots, .. } = &mut *kept;
+        if let Some(standing) = standings.remove(&nonce) {
+            slots.rest(&standing.name, standing.slot, standing.lease.ttl);
+        }
+    }
+
+    /// The attempt that was sent last was answered: this is its key. One that was in doubt before stays so, whatever the later ones bring.
+    pub(super) fn answered(&self, nonce: OwnerNonce, known: Known, in_doubt: bool) {
+        if let Some(standing) = self.kept().standings.get_mut(&nonce) {
+            let Known { key, lease, token } = known;
+            (standing.key, standing.lease, standing.token) = (key, lease, Some(token));
+            (standing.place, standing.doubtful) = (None, in_doubt);
+        }
     }
 
     pub(super) fn waits(&self, nonce: OwnerNonce, place: Place) {
@@ -128,6 +208,28 @@ impl Claims {
         }
     }
 
+    /// What this process has seen to be the oldest claim now, at a moment or after it.
+    pub(super) fn comes(&self, nonce: OwnerNonce, key: &[u8], token: i64, at: BootTime) {
+        if let Some(standing) = self.kept().standings.get_mut(&nonce)
+            && standing.token == Some(token)
+            && standing.key.as_bytes() == key
+        {
+            standing.turn = Some(at);
+            standing.woken.notify_one();
+        }
+    }
+
+    /// Whether a claim was seen to be the oldest a moment ago, and its lease has time enough left; told once. Its key, if so.
+    pub(super) fn take_turn(&self, nonce: OwnerNonce) -> Option<Known> {
+        let mut kept = self.kept();
+        let standing = kept.standings.get_mut(&nonce)?;
+        let (now, turn) = (BootClock.now(), standing.turn.take()?);
+        let lease = standing.lease;
+        let counts = now.since(turn) < TURN && lease.left_at(now) > lease.ttl / 4 * 3;
+        let token = standing.token.filter(|_| counts)?;
+        Some(Known { key: standing.key.clone(), lease, token })
+    }
+
     /// Whether an attempt of it may still arrive at the server.
     pub(super) fn is_doubtful(&self, nonce: OwnerNonce) -> bool {
         self.kept().standings.get(&nonce).is_some_and(|standing| standing.doubtful)
@@ -136,17 +238,25 @@ impl Claims {
     /// The claim has left the queue, and its lease may serve another.
     pub(super) fn end(&self, nonce: OwnerNonce) {
         let mut kept = self.kept();
-        if let Some(standing) = kept.standings.remove(&nonce)
-            && !standing.doubtful
-            && kept.idle.len() < MOST_IDLE
-        {
-            kept.idle.push(standing.lease);
+        let Kept { standings, slots, idle } = &mut *kept;
+        let Some(standing) = standings.remove(&nonce) else { return };
+        if standing.doubtful {
+            slots.rest(&standing.name, standing.slot, standing.lease.ttl);
+            return;
+        }
+        slots.free(&standing.name, standing.slot);
+        if idle.len() < MOST_IDLE {
+            idle.push(standing.lease);
         }
     }
 
     /// The claim is over, and its lease is of no more use.
     pub(super) fn forget(&self, nonce: OwnerNonce) {
-        self.kept().standings.remove(&nonce);
+        let mut kept = self.kept();
+        let Kept { standings, slots, .. } = &mut *kept;
+        if let Some(standing) = standings.remove(&nonce) {
+            slots.rest(&standing.name, standing.slot, standing.lease.ttl);
+        }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {

@@ -7,40 +7,39 @@ use etcd_client::{
     TxnOpResponse, TxnResponse,
 };
 
-use super::claims::{EtcdLease, Place};
+use super::claims::{EtcdLease, Known, Place};
 use super::connection::is_not_found;
 use crate::clock::{BootClock, Clock};
 use crate::lock_name::LockName;
 use crate::store::{Claim, Holder};
 use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 
-/// The keys of one claim. No part of a lock's name has a `/`.
+/// The keys of one lock. No part of a lock's name has a `/`.
 pub(super) struct Keys {
     /// Every claim on the lock has a key with this prefix; the oldest is the owner's.
     pub(super) queue: String,
-    /// The claim's own.
-    pub(super) own: String,
     /// Who has released last. It lives as long as the lease of its writer does.
     pub(super) released: String,
 }
 
 impl Keys {
-    pub(super) fn new(namespace: &str, name: &LockName, nonce: OwnerNonce) -> Self {
-        let queue = format!("{namespace}/{name}/queue/");
-        let own = format!("{queue}{}", hex(nonce));
-        Self { queue, own, released: format!("{namespace}/{name}/released") }
+    pub(super) fn new(namespace: &str, name: &LockName) -> Self {
+        Self { queue: format!("{namespace}/{name}/queue/"), released: format!("{namespace}/{name}/released") }
     }
 
-    /// For who looks and has no claim: no key has the name of the queue itself.
-    pub(super) fn without_claim(namespace: &str, name: &LockName) -> Self {
-        let queue = format!("{namespace}/{name}/queue/");
-        Self { own: queue.clone(), queue, released: format!("{namespace}/{name}/released") }
+    /// The key of a claim of the store with this number.
+    pub(super) fn of_slot(&self, store: u64, slot: usize) -> String {
+        format!("{}{store:016x}-{slot}", self.queue)
     }
 
     /// The own key, the oldest and the last release, all at one revision.
-    fn gets(&self) -> Vec<TxnOp> {
+    fn gets(&self, own: &str) -> Vec<TxnOp> {
+        vec![TxnOp::get(own, None), self.get_oldest(), TxnOp::get(&*self.released, None)]
+    }
+
+    fn get_oldest(&self) -> TxnOp {
         let oldest = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1);
-        vec![TxnOp::get(&*self.own, None), TxnOp::get(&*self.queue, Some(oldest)), TxnOp::get(&*self.released, None)]
+        TxnOp::get(&*self.queue, Some(oldest))
     }
 
     /// The youngest two claims: of who has just put its own, that and the one before it.
@@ -51,7 +50,7 @@ impl Keys {
 }
 
 /// What stands at the server, at one revision.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
     pub(super) own: Option<KeyValue>,
     pub(super) oldest: Option<KeyValue>,
@@ -68,12 +67,14 @@ impl Seen {
         });
         let mut next = || gets.next().and_then(|kvs| kvs.into_iter().next());
         let (own, oldest, released) = (next(), next(), next());
-        let revision = response.header().map_or(0, etcd_client::ResponseHeader::revision);
-        let place = gets.next().map(|youngest| Place {
-            predecessor: youngest.into_iter().nth(1).map(|before| before.into_key_value().0),
-            revision,
-        });
+        let place =
+            gets.next().map(|youngest| Place { predecessor: youngest.into_iter().nth(1).map(place_of), beside: false });
         Self { own, oldest, released, place }
+    }
+
+    /// Whether the own key is there and another claim's: a key's name says nothing of whose it is.
+    pub(super) fn is_anothers(&self, nonce: OwnerNonce) -> bool {
+        self.own.as_ref().is_some_and(|own| owner(own) != Some(nonce))
     }
 
     /// Whether the own key is the oldest.
@@ -104,18 +105,23 @@ impl Seen {
         let Some(oldest) = &self.oldest else {
             return Holder::new(OwnerHash::of(&[]), Duration::ZERO, Duration::ZERO);
         };
-        let suffix = oldest.key().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let nonce = std::str::from_utf8(suffix).ok().and_then(|hex| u128::from_str_radix(hex, 16).ok());
-        let owner = nonce.map_or(OwnerHash::of(suffix), |nonce| OwnerHash::of(&nonce.to_be_bytes()));
         let claimed = Record::read(oldest.value()).unwrap_or_default();
+        let owner = owner(oldest).map_or(OwnerHash::of(&[]), |nonce| nonce.hash());
         // Who has waited has held the lock since it was released, which is no event that is written down.
         let released = self.released.as_ref().and_then(|released| Record::read(released.value())).unwrap_or_default();
         let age = unix_ms().saturating_sub(claimed.at_ms.max(released.at_ms));
         let mut holder = Holder::new(owner, Duration::from_millis(age), remaining);
         holder.token = FencingToken::new(oldest.create_revision());
-        holder.job = Some(claimed.text).filter(|job| !job.is_empty()).map(Into::into);
+        let job = claimed.text.split_once(' ').map_or("", |(_, job)| job);
+        holder.job = Some(job).filter(|job| !job.is_empty()).map(Into::into);
         holder
     }
+}
+
+/// Whose claim stands at a key.
+pub(super) fn owner(claim: &KeyValue) -> Option<OwnerNonce> {
+    let hex = Record::read(claim.value())?.text.split(' ').next()?;
+    u128::from_str_radix(hex, 16).ok().map(|nonce| OwnerNonce::from_bytes(nonce.to_be_bytes()))
 }
 
 /// What is written beside a key: when, by the clock of its writer, and a word. Only shown.
@@ -140,13 +146,15 @@ impl<'a> Record<'a> {
 pub(super) async fn enter(
     client: &Client,
     keys: &Keys,
+    own: &str,
     claim: &Claim<'_>,
     lease: EtcdLease,
 ) -> Result<Option<Seen>, Error> {
     let put = PutOptions::new().with_lease(lease.id);
-    let put = TxnOp::put(&*keys.own, Record::write(claim.job.unwrap_or_default()), Some(put));
-    let absent = Compare::version(&*keys.own, CompareOp::Equal, 0);
-    let (mut entering, gets) = (vec![put], keys.gets());
+    let record = Record::write(&format!("{} {}", hex(claim.nonce), claim.job.unwrap_or_default()));
+    let put = TxnOp::put(own, record, Some(put));
+    let absent = Compare::version(own, CompareOp::Equal, 0);
+    let (mut entering, gets) = (vec![put], keys.gets(own));
     entering.extend(gets.clone());
     entering.push(keys.get_youngest());
     let enter = Txn::new().when([absent]).and_then(entering).or_else(gets);
@@ -157,53 +165,80 @@ pub(super) async fn enter(
     }
 }
 
-/// Reads only, and so costs the cluster no write.
-pub(super) async fn look(client: &Client, keys: &Keys) -> Result<Seen, Error> {
-    client.kv_client().txn(Txn::new().and_then(keys.gets())).await.map(|response| Seen::read(&response))
+/// Reads only, and so costs the cluster no write. For who has no claim, the name of the queue itself is no key's.
+pub(super) async fn look(client: &Client, keys: &Keys, own: Option<&str>) -> Result<Seen, Error> {
+    let gets = keys.gets(own.unwrap_or(&keys.queue));
+    client.kv_client().txn(Txn::new().and_then(gets)).await.map(|response| Seen::read(&response))
+}
+
+/// Looks through the whole queue for a claim of which this process knows no key.
+pub(super) async fn find(client: &Client, keys: &Keys, nonce: OwnerNonce) -> Result<Option<KeyValue>, Error> {
+    let all = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend);
+    let mut found = client.kv_client().get(&*keys.queue, Some(all)).await?;
+    Ok(found.take_kvs().into_iter().find(|claim| owner(claim) == Some(nonce)))
 }
 
 /// How a claim has left the queue.
 #[derive(Debug)]
 pub(super) enum Left {
-    /// It was the oldest, and the release is noted.
-    AsOwner,
+    /// It was the oldest, and the release is noted. Whose turn it is now, if somebody waits.
+    AsOwner(Option<Box<KeyValue>>),
     AsWaiter,
     /// It was not there any more.
     NotThere(Box<Seen>),
 }
 
 /// Deletes the own key of this token; if it is the oldest, notes the release in the same step.
-pub(super) async fn leave(
-    client: &Client,
-    keys: &Keys,
-    nonce: OwnerNonce,
-    lease: i64,
-    token: i64,
-) -> Result<Left, Error> {
-    let mine = Compare::create_revision(&*keys.own, CompareOp::Equal, token);
+pub(super) async fn leave(client: &Client, keys: &Keys, nonce: OwnerNonce, own: &Known) -> Result<Left, Error> {
+    let Known { key, lease, token } = own;
+    let mine = Compare::create_revision(&**key, CompareOp::Equal, *token);
     // Holds for every key of the queue.
     let oldest = Compare::create_revision(&*keys.queue, CompareOp::Greater, token - 1).with_prefix();
-    let delete = TxnOp::delete(&*keys.own, None);
-    let note = PutOptions::new().with_lease(lease);
+    let delete = TxnOp::delete(&**key, None);
+    let note = PutOptions::new().with_lease(lease.id);
     let note = TxnOp::put(&*keys.released, Record::write(&format!("{} {token}", hex(nonce))), Some(note));
     let mut otherwise = vec![TxnOp::txn(Txn::new().when([mine.clone()]).and_then([delete.clone()]))];
-    otherwise.extend(keys.gets());
-    let both = Txn::new().when([mine, oldest]).and_then([delete, note]).or_else(otherwise);
+    otherwise.extend(keys.gets(key));
+    let both = Txn::new().when([mine, oldest]).and_then([delete, note, keys.get_oldest()]).or_else(otherwise);
     match client.kv_client().txn(both).await {
-        Ok(response) if response.succeeded() => Ok(Left::AsOwner),
+        Ok(response) if response.succeeded() => Ok(Left::AsOwner(next(&response).map(Box::new))),
         Ok(response) => {
             let waited =
                 matches!(response.op_responses().first(), Some(TxnOpResponse::Txn(inner)) if inner.succeeded());
             Ok(if waited { Left::AsWaiter } else { Left::NotThere(Box::new(Seen::read(&response))) })
         }
         // The lease has run out, and its key with it.
-        Err(error) if is_not_found(&error) => look(client, keys).await.map(|seen| Left::NotThere(Box::new(seen))),
+        Err(error) if is_not_found(&error) => {
+            look(client, keys, Some(key)).await.map(|seen| Left::NotThere(Box::new(seen)))
+        }
         Err(error) => Err(error),
     }
 }
 
-pub(super) async fn remove(client: &Client, keys: &Keys) -> Result<(), Error> {
-    client.kv_client().delete(&*keys.own, None).await.map(drop)
+/// Whether the key of this token is there.
+pub(super) async fn stands(client: &Client, key: &[u8], token: i64) -> Result<bool, Error> {
+    let mut found = client.kv_client().get(key, Some(GetOptions::new().with_keys_only())).await?;
+    Ok(found.take_kvs().iter().any(|found| found.create_revision() == token))
+}
+
+fn place_of(key: KeyValue) -> (Vec<u8>, i64) {
+    let token = key.create_revision();
+    (key.into_key_value().0, token)
+}
+
+/// The one claim that is read there.
+fn next(response: &TxnResponse) -> Option<KeyValue> {
+    response.op_responses().into_iter().find_map(|answer| match answer {
+        TxnOpResponse::Get(mut get) => get.take_kvs().into_iter().next(),
+        _ => None,
+    })
+}
+
+/// Deletes a key, unless it is another claim's by now.
+pub(super) async fn remove(client: &Client, own: &Known) -> Result<(), Error> {
+    let mine = Compare::create_revision(&*own.key, CompareOp::Equal, own.token);
+    let delete = Txn::new().when([mine]).and_then([TxnOp::delete(&*own.key, None)]);
+    client.kv_client().txn(delete).await.map(drop)
 }
 
 /// The key before the own one, which has this token.
@@ -211,9 +246,8 @@ pub(super) async fn predecessor(client: &Client, keys: &Keys, token: i64) -> Res
     let youngest = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Descend).with_limit(1);
     let before = youngest.with_max_create_revision(token - 1).with_keys_only();
     let mut response = client.kv_client().get(&*keys.queue, Some(before)).await?;
-    let revision = response.header().map_or(0, etcd_client::ResponseHeader::revision);
     let before = response.take_kvs().into_iter().next();
-    Ok(Place { predecessor: before.map(|before| before.into_key_value().0), revision })
+    Ok(Place { predecessor: before.map(place_of), beside: false })
 }
 
 pub(super) async fn grant(client: &Client, asked: i64) -> Result<EtcdLease, Error> {

@@ -4,16 +4,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{EventType, WatchFilterType, WatchOptions, WatchResponse, WatchStream};
+use etcd_client::{Error, EventType, WatchFilterType, WatchOptions, WatchResponse, WatchStream};
 use tokio::time::{sleep, timeout};
 
 use super::claims::{Claims, Place};
 use super::connection::Connections;
+use super::requests;
 use crate::store::{Pause, StoreError, Waiter};
 use crate::token::OwnerNonce;
 
+/// How long a claim of the same store is relied on to tell of its end by itself, before its key is watched.
+const BESIDE: Duration = Duration::from_millis(100);
+
 /// A waiter on etcd: it watches the key of the claim before its own, which is deleted by a release and by the end of a lease
-/// alike.
+/// alike. Behind a claim of its own store it hears of a release without the server.
 pub struct EtcdWaiter {
     connections: Arc<Connections>,
     claims: Arc<Claims>,
@@ -25,6 +29,7 @@ pub struct EtcdWaiter {
 
 struct Watched {
     key: Vec<u8>,
+    token: i64,
     stream: WatchStream,
     /// The connection that it came by. Once that is given up, nothing is to be heard there.
     connection: usize,
@@ -35,14 +40,15 @@ impl EtcdWaiter {
         Self { connections, claims, nonce, longest: ttl / 3, watched: None }
     }
 
-    /// Waits until this key, which stood there at a revision, is gone; `false` if that cannot be heard.
-    async fn hears(&mut self, key: Vec<u8>, revision: i64) -> bool {
+    /// Waits until this key of a claim is gone; `false` if that cannot be heard.
+    async fn hears(&mut self, key: Vec<u8>, token: i64) -> bool {
         let connection = self.connections.number();
-        let watched = self.watched.take().filter(|old| old.key == key && old.connection == connection);
-        let watched = match watched {
+        let mine = |old: &Watched| old.key == key && old.token == token && old.connection == connection;
+        let watched = match self.watched.take().filter(mine) {
             Some(watched) => watched,
-            None => match self.watch(key, revision).await {
-                Ok(watched) => watched,
+            None => match self.watch(key, token).await {
+                Ok(Some(watched)) => watched,
+                Ok(None) => return true,
                 Err(_) => return false,
             },
         };
@@ -61,15 +67,26 @@ impl EtcdWaiter {
         heard
     }
 
-    /// From the revision on: what came since is told at once.
-    async fn watch(&self, key: Vec<u8>, revision: i64) -> Result<Watched, StoreError> {
+    /// From now on, and looks whether it is there still; `None` if it is not. (A watch from an earlier revision on is told by a server that
+    /// has gone on since only when that comes to those which lag behind: ten times a second.)
+    async fn watch(&self, key: Vec<u8>, token: i64) -> Result<Option<Watched>, StoreError> {
         let link = self.connections.get().await?;
         let connection = link.number();
-        let from = WatchOptions::new().with_start_revision(revision + 1);
-        let from = from.with_filters([WatchFilterType::NoPut]);
-        let stream = link.client.watch_client().watch(key.clone(), Some(from)).await;
-        Ok(Watched { key, stream: link.judge(stream)?, connection })
+        let watched = async {
+            let deletions = WatchOptions::new().with_filters([WatchFilterType::NoPut]);
+            let mut stream = link.client.watch_client().watch(key.clone(), Some(deletions)).await?;
+            // Once the server says so, nothing escapes it.
+            while !stream.message().await?.ok_or_else(ended)?.created() {}
+            let stands = requests::stands(&link.client, &key, token).await?;
+            Ok(stands.then_some(stream))
+        };
+        let watched = watched.await;
+        Ok(link.judge(watched)?.map(|stream| Watched { key, token, stream, connection }))
     }
+}
+
+fn ended() -> Error {
+    Error::WatchError("the stream has ended".to_owned())
 }
 
 fn is_deletion(message: &WatchResponse) -> bool {
@@ -78,17 +95,35 @@ fn is_deletion(message: &WatchResponse) -> bool {
 
 impl Waiter for EtcdWaiter {
     async fn wait(&mut self, pause: Pause) {
+        let (woken, longest) = (self.claims.woken(self.nonce), self.longest);
         let heard = match self.claims.place(self.nonce) {
-            Some(Place { predecessor: Some(key), revision }) => {
-                let heard = timeout(pause.relying.min(self.longest), self.hears(key, revision)).await;
-                heard.unwrap_or(true)
+            Some(Place { predecessor: Some((key, token)), beside }) => {
+                let told = async {
+                    match &woken {
+                        Some(woken) => woken.notified().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                let watched = async {
+                    if beside && self.watched.is_none() {
+                        sleep(BESIDE).await;
+                    }
+                    self.hears(key, token).await
+                };
+                let heard = async {
+                    tokio::select! {
+                        () = told => true,
+                        heard = watched => heard,
+                    }
+                };
+                timeout(pause.relying.min(longest), heard).await.unwrap_or(true)
             }
             // Its turn has come since.
             Some(Place { predecessor: None, .. }) => true,
             None => false,
         };
         if !heard {
-            sleep(pause.poll.min(self.longest)).await;
+            sleep(pause.poll.min(longest)).await;
         }
     }
 }

@@ -39,10 +39,13 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn new(target: PathBuf) -> Result<Self, Error> {
         let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
-            return Err(Error::Resource { fault: "the path must end with a name in UTF-8" });
+            return Err(Error::Resource {
+                given: target.to_string_lossy().into(),
+                fault: "the path must end with a name in UTF-8",
+            });
         };
         if name.len() > FencedFile::MAX_NAME_BYTES {
-            return Err(Error::Resource { fault: "the file's name must have 1 to 160 bytes" });
+            return Err(Error::Resource { given: name.into(), fault: "the file's name must have 1 to 160 bytes" });
         }
         let name = name.into();
         let folder = match target.parent() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leastlock_core::{Statement, classify};
 use sqlx::Pool;
+use tokio::time::timeout;
 
 use crate::error::Error;
 use crate::lock_name::LockName;
@@ -61,7 +62,7 @@ impl Period {
     /// [`Error::LockName`] says which rule they break.
     pub fn new(job: impl AsRef<str>, period: impl AsRef<str>) -> Result<Self, Error> {
         if period.as_ref().contains(':') {
-            return Err(Error::LockName { fault: "a period is one part" });
+            return Err(Error::LockName { given: period.as_ref().into(), fault: "a period is one part" });
         }
         Ok(Self { name: LockName::new(format!("job:{}:{}", job.as_ref(), period.as_ref()))? })
     }
@@ -98,6 +99,16 @@ impl Period {
     /// Safe: it changes nothing.
     pub async fn done<DB: LeaseSql>(&self, pool: &Pool<DB>) -> Result<Option<Done>, Error> {
         self.read(pool).await.map_err(database::<DB>(READ))
+    }
+
+    /// For as long as a lease is waited for: a database that is away keeps nobody for as long as its pool would.
+    pub(super) async fn done_within<DB: LeaseSql>(
+        &self,
+        pool: &Pool<DB>,
+        limit: Duration,
+    ) -> Result<Option<Done>, Error> {
+        let away = |_elapsed| Err(sqlx::Error::PoolTimedOut);
+        timeout(limit, self.read(pool)).await.unwrap_or_else(away).map_err(database::<DB>(READ))
     }
 
     async fn read<DB: LeaseSql>(&self, pool: &Pool<DB>) -> Result<Option<Done>, sqlx::Error> {

@@ -73,6 +73,10 @@ impl Requests for Nowhere {
     }
 
     fn let_expire(&self, _: crate::Claim<'_>, _: std::time::Duration) {}
+
+    fn takes_over(&self) -> bool {
+        false
+    }
 }
 
 fn baton() -> Baton {
@@ -83,7 +87,7 @@ fn held_as(hold: Hold) -> Baton {
     let end = BootTime::after_boot(Hold::MAX_TTL);
     let nonce = OwnerNonce::random().unwrap();
     let left = Left { deadline: end, renewal_due: end, ttl: hold.ttl() };
-    Baton { nonce, token: None, requests: Arc::new(Nowhere), hold, left, hand_ons: 0 }
+    Baton { nonce, token: None, requests: Arc::new(Nowhere), hold, left, turns: Turns::FIRST }
 }
 
 #[test]
@@ -106,4 +110,34 @@ fn a_lease_is_handed_to_one_who_takes_it_and_is_never_lost_on_the_way() {
     assert!(is_woken(&waiting) && waiting.has_baton());
     let left_with = waiting.leave().expect("whoever leaves at that moment gets it all the same");
     assert_eq!(left_with.nonce, nonce);
+}
+
+#[tokio::test]
+async fn a_lock_is_left_to_the_first_and_its_owner_hears_if_that_one_leaves() {
+    let queues = Arc::new(Queues::default());
+    let left = || Succession::of(OwnerNonce::random().unwrap(), Turns::FIRST);
+    assert!(!queues.pass_on(&name(), left().0), "nobody waits");
+    let [first, second] = [(); 2].map(|()| queues.join(&name(), None, false).unwrap());
+    let (succession, hears) = left();
+    assert!(queues.pass_on(&name(), succession));
+    assert!(!queues.pass_on(&name(), left().0), "it has one");
+    assert!(is_woken(&first) && !is_woken(&second));
+    drop(first);
+    assert!(hears.await.is_err(), "nothing came of it");
+    assert!(second.take_succession().is_none());
+
+    let (succession, hears) = left();
+    assert!(queues.pass_on(&name(), succession));
+    second.take_succession().unwrap().tell(Passed::Taken);
+    assert_eq!(hears.await, Ok(Passed::Taken));
+}
+
+#[test]
+fn a_lock_goes_on_so_often_and_not_more() {
+    let mut turns = Turns::FIRST;
+    for turn in 0..HAND_ONS {
+        turns = if turn % 2 == 0 { turns.handed_on() } else { turns.of_ones_own().passed_on() }.unwrap();
+    }
+    assert_eq!((turns.handed_on(), turns.passed_on()), (None, None));
+    assert_eq!(Turns::FIRST.of_ones_own().handed_on(), None);
 }

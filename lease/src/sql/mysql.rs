@@ -5,7 +5,7 @@ use std::time::Duration;
 use leastlock_core::{ErrorClass, Statement, classify};
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Pool, Transaction};
 
-use super::{Engine, LeaseSql, Limits, Mark, OnceMark, Step};
+use super::{Engine, LeaseSql, Limits, Mark, OnceMark, Step, after};
 use crate::capabilities::WakeUp;
 use crate::fence::Blocker;
 use crate::lock_name::LockName;
@@ -157,7 +157,8 @@ async fn update(connection: &mut MySqlConnection, claim: Claim<'_>) -> Result<Op
         .bind(milliseconds(claim.ttl))
         .bind(claim.job)
         .bind(claim.name.as_str())
-        .bind(nonce);
+        .bind(nonce)
+        .bind(after(&claim));
     // The token comes with the answer, where only the driver's own result has it.
     let updated = update.into_query::<MySql>()?.execute(connection).await?;
     let token = || i64::try_from(updated.last_insert_id()).map_err(|error| sqlx::Error::Decode(error.into()));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leastlock_core::Statement;
 
-use super::{LeaseSql, Mark, OnceMark};
+use super::{LeaseSql, Mark, OnceMark, after};
 use crate::store::{Claim, milliseconds};
 use crate::token::FencingToken;
 
@@ -18,7 +18,8 @@ pub(super) async fn acquire<DB: LeaseSql>(
         .bind(&claim.nonce.as_bytes()[..])
         .bind(milliseconds(claim.ttl))
         .bind(claim.floor.map_or(0, FencingToken::value))
-        .bind(claim.job);
+        .bind(claim.job)
+        .bind(after(&claim));
     granted.fetch_optional::<DB>(connection).await?.map(|row| row.int(0)).transpose()
 }
 

@@ -33,7 +33,7 @@ fn own() -> Vec<(Error, bool)> {
     let path = || std::path::Path::new("report.csv").into();
     vec![
         (Error::LockName { fault }, true),
-        (Error::Resource { fault }, true),
+        (Error::Resource { given: "".into(), fault }, true),
         (Error::Hold { fault }, true),
         (Error::Nodes { fault }, true),
         (Error::Approval { fault }, true),

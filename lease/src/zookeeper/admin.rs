@@ -116,7 +116,7 @@ impl ZooKeeperLeaseStore {
             return Ok(Answer::Changed);
         }
         let claim = Claim::new(name, nonce, client.session_timeout());
-        let (own, mut seen) = requests::enter(session, &lock, &claim, self.acls()).await?;
+        let (own, mut seen) = requests::enter(session, &lock, &claim, self.acls(), true).await?;
         let raised = FencingToken::new(own.token).ok_or(Failure::Unreliable("a transaction below 1"))?;
         if own.node.is_beyond_counting() {
             return Err(Failure::Unreliable(

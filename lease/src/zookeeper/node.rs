@@ -23,6 +23,11 @@ impl Node {
         Some(Self { name, sequence })
     }
 
+    pub(super) fn nonce(&self) -> Option<OwnerNonce> {
+        let nonce = u128::from_str_radix(self.name.split('-').next()?, 16).ok()?;
+        Some(OwnerNonce::from_bytes(nonce.to_be_bytes()))
+    }
+
     pub(super) fn is_of(&self, nonce: OwnerNonce) -> bool {
         self.name.starts_with(&prefix(nonce))
     }
@@ -108,13 +113,16 @@ pub(super) fn holder(owner: &Node, data: &[u8], stat: &Stat, released_ms: i64) -
     let nonce = owner.name.split('-').next().and_then(|hex| u128::from_str_radix(hex, 16).ok()).unwrap_or_default();
     let text = std::str::from_utf8(data).unwrap_or_default();
     let (session_ms, job) = text.split_once(' ').unwrap_or((text, ""));
-    let since = u64::try_from(stat.ctime.max(released_ms)).unwrap_or(0);
-    let age = Duration::from_millis(unix_ms().saturating_sub(since));
     // Its session goes on for as long as its process lives.
     let remaining = Duration::from_millis(session_ms.parse().unwrap_or(0));
-    let mut holder = Holder::new(OwnerHash::of(&nonce.to_be_bytes()), age, remaining);
-    holder.token = FencingToken::new(stat.czxid);
-    holder.job = Some(job).filter(|job| !job.is_empty()).map(Into::into);
+    shown(OwnerHash::of(&nonce.to_be_bytes()), stat.czxid, stat.ctime.max(released_ms), remaining, Some(job))
+}
+
+pub(super) fn shown(owner: OwnerHash, token: i64, since_ms: i64, remaining: Duration, job: Option<&str>) -> Holder {
+    let age = Duration::from_millis(unix_ms().saturating_sub(u64::try_from(since_ms).unwrap_or(0)));
+    let mut holder = Holder::new(owner, age, remaining);
+    holder.token = FencingToken::new(token);
+    holder.job = job.filter(|job| !job.is_empty()).map(Into::into);
     holder
 }
 

@@ -28,12 +28,14 @@ impl Seen {
     }
 }
 
-/// Makes a node for the claim; answers it, and what there is beside it.
+/// Makes a node for the claim; answers it, and what there is beside it: where the lock's own node counts no other, nothing. Who knows of
+/// others asks for them at once.
 pub(super) async fn enter(
     session: &Session,
     lock: &str,
     claim: &Claim<'_>,
     acls: Acls<'_>,
+    others: bool,
 ) -> Result<(Own, Seen), Failure> {
     let client = &session.client;
     let path = format!("{lock}/{}", prefix(claim.nonce));
@@ -42,11 +44,24 @@ pub(super) async fn enter(
     let mut left = ATTEMPTS;
     loop {
         let create = client.create(&path, data.as_bytes(), &options);
-        let (children, released) = (client.list_children(lock), client.get_data(lock));
-        match join!(create, children, released) {
-            (Ok((stat, sequence)), children, released) => {
+        let released = client.get_data(lock);
+        let children = others.then(|| client.list_children(lock));
+        let children = async {
+            match children {
+                Some(children) => Some(children.await),
+                None => None,
+            }
+        };
+        match join!(create, released, children) {
+            (Ok((stat, sequence)), released, children) => {
                 let own = own(session, format!("{}{sequence}", prefix(claim.nonce)), &stat)?;
-                return Ok((own, Seen::new(children?, released?)));
+                let released = released?;
+                let children = match children {
+                    Some(children) => children?,
+                    None if released.1.num_children > 1 => client.list_children(lock).await?,
+                    None => vec![own.node.name.clone()],
+                };
+                return Ok((own, Seen::new(children, released)));
             }
             (Err(Error::NoNode), ..) if left > 1 => {
                 left -= 1;
@@ -67,7 +82,7 @@ fn own(session: &Session, name: String, stat: &Stat) -> Result<Own, Failure> {
     if stat.ephemeral_owner != session.id() {
         return Err(Failure::Unreliable("the server has created a node for another session"));
     }
-    Ok(Own { node, token: stat.czxid })
+    Ok(Own { node, token: stat.czxid, made_ms: stat.ctime })
 }
 
 /// Of the nodes of this claim, the oldest of this session; the others are removed: those of earlier sessions, which may end at
@@ -87,7 +102,7 @@ pub(super) async fn settle(
         let stat = session.client.check_stat(&path_of(lock, node)).await?;
         let Some(stat) = stat else { continue };
         let surplus = if stat.ephemeral_owner == session.id() && node.is_before(&found.node) {
-            std::mem::replace(&mut found, Own { node: node.clone(), token: stat.czxid }).node
+            std::mem::replace(&mut found, Own { node: node.clone(), token: stat.czxid, made_ms: stat.ctime }).node
         } else {
             node.clone()
         };
@@ -160,13 +175,27 @@ pub(super) fn there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Removes the node and notes the release, in one step; `false` if the node is not there.
-pub(super) async fn leave(client: &Client, lock: &str, nonce: OwnerNonce, own: &Own) -> Result<bool, Error> {
+/// Removes the node and notes the release, in one step; `None` if the node is not there. Answers what there is after that, if it is asked for
+/// others.
+pub(super) async fn leave(
+    client: &Client,
+    lock: &str,
+    nonce: OwnerNonce,
+    own: &Own,
+    others: bool,
+) -> Result<Option<Queue>, Error> {
     let mut both = client.new_multi_writer();
     both.add_delete(&path_of(lock, &own.node), None)?;
     both.add_set_data(lock, release_data(nonce, own.token).as_bytes(), None)?;
-    let left = both.commit().await.map_err(Error::from);
-    Ok(there(left)?.is_some())
+    let left = both.commit();
+    let children = others.then(|| client.list_children(lock));
+    let left = left.await.map_err(Error::from);
+    let children = match children {
+        // It only spares the next one a trip.
+        Some(children) => children.await.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    Ok(there(left)?.map(|_| Queue::new(children)))
 }
 
 /// Removes the node, if it is there.

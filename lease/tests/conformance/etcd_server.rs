@@ -4,18 +4,19 @@
 mod doubles;
 mod server;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leastlock_lease::{
-    Acquire, CorrectnessLease, Error, EtcdLeaseStore, Fence, FencedStore, Hold, LeaseStatus, Leases, LockName,
-    LossReason, Refusal, Released,
+    Acquire, Claim, CorrectnessLease, Error, EtcdLeaseStore, Fence, FencedStore, Grant, Hold, LeaseStatus, LeaseStore,
+    Leases, LockName, LossReason, OwnerNonce, Refusal, Release, Released,
 };
 use leastlock_testkit::proxy::FaultProxy;
 use tokio::time::timeout;
 
 use crate::rig::{Etcd, Rig};
 use crate::world::{LIMIT, LONG, SOON, answered_by_one_of_many, eventually, fixed, hastened, lock};
-use doubles::{BelievesItsOwnSending, LogsInOnce};
+use doubles::{BelievesItsOwnSending, LogsInOnce, NamesEachClaim};
 use server::Server;
 
 /// As short as the server has it.
@@ -77,6 +78,40 @@ mod etcd {
         eventually("the next one is", async || matches!(lease.status(), LeaseStatus::Held { .. })).await;
         assert_eq!(rig.look().await.token, Some(lease.token().value()));
         assert_eq!(lease.release().await, Released::Released);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn the_names_of_keys_do_not_grow_with_the_claims() {
+        let rig = Etcd::create().await;
+        assert!(uses_its_names_again(&rig, &rig.store()).await);
+        rig.forget().await;
+        let double = NamesEachClaim::new(&rig);
+        assert!(!uses_its_names_again(&rig, &double).await, "the double leaves a name behind with each claim");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_name_that_is_used_again_is_nobody_elses_claim() {
+        let (rig, name) = (Etcd::create().await, lock());
+        let (store, before) = (rig.store(), rig.revision().await);
+        let [first, second] = [(); 2].map(|()| Claim::new(&name, OwnerNonce::random().unwrap(), LONG));
+        // Nobody releases it, and what it has stands on.
+        assert!(matches!(store.acquire(first).await.unwrap(), Grant::Granted { .. }));
+        store.let_expire(first, LONG);
+        assert!(matches!(store.acquire(second).await.unwrap(), Grant::Held(_)), "its name is left alone");
+        assert_eq!(store.release(second).await.unwrap(), Release::NotOwner);
+
+        // Another claim stands where the store would put the next one.
+        rig.forget().await;
+        let Grant::Granted { token, .. } = store.acquire(second).await.unwrap() else { panic!("the lock is free") };
+        assert_eq!(store.release(second).await.unwrap(), Release::Released);
+        let stranger = OwnerNonce::random().unwrap();
+        rig.stand_in_the_way(stranger, before).await;
+        let third = Claim::new(&name, OwnerNonce::random().unwrap(), LONG);
+        let Grant::Held(holder) = store.acquire(third).await.unwrap() else { panic!("it is the stranger's") };
+        assert_eq!(holder.owner, stranger.hash());
+        rig.expire().await;
+        let Grant::Granted { token: later, .. } = store.acquire(third).await.unwrap() else { panic!("its turn") };
+        assert!(later > token);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -154,6 +189,23 @@ mod etcd {
         let above = acquire(&rig, Acquire::default().floor(floor)).await.expect("the counter was moved ahead");
         fence.seal(pool, &above.permit().unwrap()).await.unwrap();
     }
+}
+
+/// Whether claims, one at a time and then some beside each other, leave no more names than there were at a time.
+async fn uses_its_names_again(rig: &Etcd, store: &impl FencedStore) -> bool {
+    const CYCLES: usize = 20;
+    let (name, before) = (lock(), rig.revision().await);
+    for _ in 0..CYCLES {
+        let [first, second] = [(); 2].map(|()| Claim::new(&name, OwnerNonce::random().unwrap(), LONG));
+        assert!(matches!(store.acquire(first).await.unwrap(), Grant::Granted { .. }));
+        assert!(matches!(store.acquire(second).await.unwrap(), Grant::Held(_)));
+        assert_eq!(store.release(first).await.unwrap(), Release::Released);
+        assert!(matches!(store.acquire(second).await.unwrap(), Grant::Granted { .. }));
+        assert_eq!(store.release(second).await.unwrap(), Release::Released);
+    }
+    let names = rig.names_since(before).await;
+    assert_eq!(names.len(), 2 * CYCLES, "each claim was put once");
+    names.iter().collect::<BTreeSet<_>>().len() <= 2
 }
 
 async fn acquire(rig: &Etcd, policy: Acquire) -> Result<CorrectnessLease, Error> {

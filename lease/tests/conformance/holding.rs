@@ -1,7 +1,8 @@
 //! Acquire, renew, release.
 
-mod doubles;
+pub(crate) mod doubles;
 pub(crate) mod suite;
+mod unheard;
 
 crate::rig::mount!(suite:
     l1_late_release_spares_the_new_holder,

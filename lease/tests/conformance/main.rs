@@ -17,6 +17,7 @@ mod holding;
 #[cfg(feature = "sqlite")]
 mod logging;
 mod once;
+mod passing;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod redis_server;
 #[cfg(all(feature = "redis", feature = "sqlite"))]

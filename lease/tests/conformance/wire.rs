@@ -109,12 +109,13 @@ impl<S: FencedStore> LeaseStore for Wire<S> {
     /// What is sent is on its way: it takes effect though nobody waits for the answer any more.
     async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
         let (store, control) = (Arc::clone(&self.store), Arc::clone(&self.control));
-        let (name, nonce, ttl, floor) = (claim.name.clone(), claim.nonce, claim.ttl, claim.floor);
+        let (name, nonce, ttl) = (claim.name.clone(), claim.nonce, claim.ttl);
+        let (floor, after) = (claim.floor, claim.after);
         let job = claim.job.map(str::to_owned);
         control.note("acquire sent");
         let request = tokio::spawn(async move {
             let mut claim = Claim::new(&name, nonce, ttl);
-            (claim.floor, claim.job) = (floor, job.as_deref());
+            (claim.floor, claim.job, claim.after) = (floor, job.as_deref(), after);
             let _pass = control.acquire_gate.acquire().await.unwrap();
             let grant = store.acquire(claim).await;
             if let Ok(Grant::Granted { token, .. }) = &grant {

@@ -1,11 +1,13 @@
 //! A holder on etcd that makes the classic mistake.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Client, LeaseKeepAliveStream, LeaseKeeper};
 use leastlock_lease::{
-    Capabilities, Claim, EtcdLeaseStore, EtcdWaiter, FencedStore, FencingToken, Grant, LeaseStore, Release, Renewal,
-    StoreError,
+    Capabilities, Claim, EtcdLeaseStore, EtcdWaiter, FencedStore, FencingToken, Grant, LeaseStore, OwnerNonce, Release,
+    Renewal, StoreError,
 };
 use tokio::sync::Mutex;
 
@@ -110,3 +112,49 @@ impl LeaseStore for LogsInOnce {
 }
 
 impl FencedStore for LogsInOnce {}
+
+/// Takes a store of its own for each claim, and so a name that nobody uses again.
+pub(super) struct NamesEachClaim {
+    rig: Etcd,
+    stores: std::sync::Mutex<HashMap<OwnerNonce, Arc<EtcdLeaseStore>>>,
+}
+
+impl NamesEachClaim {
+    pub(super) fn new(rig: &Etcd) -> Self {
+        Self { rig: rig.clone(), stores: std::sync::Mutex::default() }
+    }
+
+    fn store(&self, nonce: OwnerNonce) -> Arc<EtcdLeaseStore> {
+        let mut stores = self.stores.lock().unwrap();
+        Arc::clone(stores.entry(nonce).or_insert_with(|| Arc::new(self.rig.store())))
+    }
+}
+
+impl LeaseStore for NamesEachClaim {
+    type Token = FencingToken;
+    type Waiter = EtcdWaiter;
+
+    const CAPABILITIES: Capabilities = EtcdLeaseStore::CAPABILITIES;
+
+    async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
+        self.store(claim.nonce).acquire(claim).await
+    }
+
+    fn waiter(&self, claim: Claim<'_>) -> EtcdWaiter {
+        self.store(claim.nonce).waiter(claim)
+    }
+
+    async fn renew(&self, claim: Claim<'_>, token: FencingToken) -> Result<Renewal, StoreError> {
+        self.store(claim.nonce).renew(claim, token).await
+    }
+
+    async fn release(&self, claim: Claim<'_>) -> Result<Release, StoreError> {
+        self.store(claim.nonce).release(claim).await
+    }
+
+    fn let_expire(&self, claim: Claim<'_>, remaining: Duration) {
+        self.store(claim.nonce).let_expire(claim, remaining);
+    }
+}
+
+impl FencedStore for NamesEachClaim {}

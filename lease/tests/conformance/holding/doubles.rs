@@ -20,6 +20,8 @@ pub(crate) enum Mistake {
     ForgetsItsNonce,
     /// Goes on with the token of the one before.
     KeepsTheToken,
+    /// Takes for over whatever it finds, once it comes after somebody.
+    TakesOverFromAnyone,
 }
 
 pub(crate) struct Mistaken<R: Rig> {
@@ -43,6 +45,9 @@ impl<R: Rig> LeaseStore for Mistaken<R> {
     async fn acquire(&self, mut claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
         if self.mistake == Mistake::ForgetsItsNonce {
             claim.nonce = OwnerNonce::random().unwrap();
+        }
+        if self.mistake == Mistake::TakesOverFromAnyone && claim.after.is_some() {
+            self.rig.end_whosever_it_is().await;
         }
         let before = self.rig.look().await.token;
         let grant = self.store.acquire(claim).await?;

@@ -1,14 +1,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Client, ConnectOptions, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget};
+use etcd_client::{
+    Client, ConnectOptions, EventType, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget, WatchOptions,
+};
 use leastlock_lease::{EtcdLeaseStore, OwnerNonce};
 use leastlock_testkit::{ETCD_ENDPOINTS, TestDatabase};
 use sqlx::Sqlite;
+use tokio::time::timeout;
 
 use super::{Rig, Seen, sql};
 use crate::fair::FairRig;
-use crate::world::{LONG, lock};
+use crate::world::{LIMIT, LONG, lock};
 
 /// The store in the etcd of the tests, under a namespace of its own, and the resource in SQLite.
 #[derive(Clone)]
@@ -61,8 +64,46 @@ impl Etcd {
         format!("{}/{}/{part}", self.namespace, lock())
     }
 
-    fn claim(&self, nonce: OwnerNonce) -> String {
-        self.key(&format!("queue/{:032x}", u128::from_be_bytes(*nonce.as_bytes())))
+    /// The names of all keys that the lock's queue has had since this revision, one for each time that a claim was put.
+    pub(crate) async fn names_since(&self, revision: i64) -> Vec<String> {
+        const LAST: &str = "queue/last";
+        self.client.kv_client().put(self.key(LAST), "", None).await.unwrap();
+        self.client.kv_client().delete(self.key(LAST), None).await.unwrap();
+        let all = WatchOptions::new().with_prefix().with_start_revision(revision + 1);
+        let mut events = self.client.watch_client().watch(self.key("queue/"), Some(all)).await.unwrap();
+        let mut names = Vec::new();
+        loop {
+            let heard = timeout(LIMIT, events.message()).await.expect("the last one is told");
+            for event in heard.unwrap().expect("it watches").events() {
+                let name = event.kv().expect("what has changed").key_str().unwrap().to_owned();
+                match event.event_type() {
+                    _ if name.ends_with(LAST) => return names,
+                    EventType::Put => names.push(name),
+                    EventType::Delete => {}
+                }
+            }
+        }
+    }
+
+    /// Puts a stranger's claim at the name that the lock's last claim since this revision had.
+    pub(crate) async fn stand_in_the_way(&self, stranger: OwnerNonce, since: i64) {
+        let names = self.names_since(since).await;
+        let lease = self.client.lease_client().grant(60, None).await.unwrap().id();
+        let put = PutOptions::new().with_lease(lease);
+        let claim = format!("0 {} ", hex(stranger));
+        self.client.kv_client().put(names.last().expect("it was claimed").as_str(), claim, Some(put)).await.unwrap();
+    }
+
+    /// Where the cluster's counter is.
+    pub(crate) async fn revision(&self) -> i64 {
+        let nothing = self.client.kv_client().get(self.key("nothing"), None).await.unwrap();
+        nothing.header().unwrap().revision()
+    }
+
+    async fn claim(&self, nonce: OwnerNonce) -> Option<KeyValue> {
+        let all = GetOptions::new().with_prefix();
+        let mut found = self.client.kv_client().get(self.key("queue/"), Some(all)).await.unwrap();
+        found.take_kvs().into_iter().find(|claim| claim.value_str().unwrap().contains(&hex(nonce)))
     }
 
     /// The oldest claim.
@@ -80,6 +121,10 @@ impl Etcd {
     async fn revoke(&self, lease: i64) {
         let _gone = self.client.lease_client().revoke(lease).await;
     }
+}
+
+fn hex(nonce: OwnerNonce) -> String {
+    format!("{:032x}", u128::from_be_bytes(*nonce.as_bytes()))
 }
 
 impl Rig for Etcd {
@@ -136,13 +181,14 @@ impl Rig for Etcd {
         let ttl = i64::try_from(LONG.as_secs()).unwrap();
         let lease = self.client.lease_client().grant(ttl, None).await.unwrap().id();
         let put = PutOptions::new().with_lease(lease);
-        self.client.kv_client().put(self.claim(nonce), "0 ", Some(put)).await.unwrap();
+        let claim = format!("0 {} ", hex(nonce));
+        self.client.kv_client().put(self.key("queue/by-force"), claim, Some(put)).await.unwrap();
     }
 }
 
 impl FairRig for Etcd {
     async fn end_claim(&self, nonce: OwnerNonce) {
-        let claim = self.get(self.claim(nonce)).await.expect("the claim stands in the queue");
+        let claim = self.claim(nonce).await.expect("the claim stands in the queue");
         self.revoke(claim.lease()).await;
     }
 }

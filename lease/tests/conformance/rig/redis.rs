@@ -74,9 +74,9 @@ impl Rig for Redis {
         let mut connection = self.connection().await;
         let token = cmd("HGET").arg(self.key("fence")).arg("token").query_async(&mut connection).await.unwrap();
         let held = cmd("EXISTS").arg(self.key("owner")).query_async(&mut connection).await.unwrap();
-        let released =
-            cmd("HEXISTS").arg(self.key("fence")).arg("released").query_async(&mut connection).await.unwrap();
-        Seen { token, held, released }
+        let released: Option<String> =
+            cmd("HGET").arg(self.key("fence")).arg("released").query_async(&mut connection).await.unwrap();
+        Seen { token, held, released: released.as_deref() == Some("1") }
     }
 
     async fn end_whosever_it_is(&self) {
