@@ -24,8 +24,11 @@ async fn a_release_wakes_whoever_waits_in_the_server<DB: TestEngine + AdvisorySq
     // As three processes.
     let [holds, waits, comes_later] = [(); 3].map(|()| rig.store().store);
     assert!(matches!(holds.acquire(first).await.unwrap(), Grant::Granted { .. }));
+    // The server's queue is in the order in which the sessions have come to it.
     assert!(matches!(waits.acquire(second).await.unwrap(), Grant::Held(_)));
+    eventually("the second waits in the server", async || rig.waiting().await == 1).await;
     assert!(matches!(comes_later.acquire(third).await.unwrap(), Grant::Held(_)));
+    eventually("and the third", async || rig.waiting().await == 2).await;
     let [mut waiter, mut later] = [waits.waiter(second), comes_later.waiter(third)];
     assert!(timeout(MOMENT, waiter.wait(FAR)).await.is_err(), "it is held");
 

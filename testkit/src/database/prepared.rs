@@ -101,8 +101,12 @@ impl<DB: TestEngine> TestDatabase<DB> {
             }
             Engine::MySql => {
                 for name in self.texts("SELECT DATABASE()").await {
-                    self.run(format!("DROP DATABASE {name}")).await;
-                    self.run(format!("CREATE DATABASE {name}")).await;
+                    // On one connection: a new one could not be opened in between.
+                    let mut connection = self.pool.acquire().await.expect("a connection");
+                    for statement in ["DROP", "CREATE"].map(|verb| format!("{verb} DATABASE {name}")) {
+                        let run = Statement::new(AssertSqlSafe(statement.clone())).execute::<DB>(&mut connection).await;
+                        run.unwrap_or_else(|error| panic!("{statement}: {error}"));
+                    }
                 }
                 // The connections that there were are in none any more.
                 self.pool.close().await;

@@ -49,6 +49,19 @@ impl<DB: TestEngine + AdvisorySql> Advisory<DB> {
         holder.map(|row| row.int(0).unwrap())
     }
 
+    /// How many sessions wait for it in the server.
+    pub(crate) async fn waiting(&self) -> i64 {
+        self.database
+            .int(if DB::ENGINE == Engine::MySql {
+                "SELECT CAST(count(*) AS SIGNED) FROM information_schema.processlist \
+                 WHERE db = DATABASE() AND state = 'User lock'"
+            } else {
+                "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database \
+                 WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()"
+            })
+            .await
+    }
+
     /// Ends the session that has it, as a broken connection or the server's time-out does.
     async fn end_session(&self) {
         let end = if DB::ENGINE == Engine::MySql { "KILL " } else { "SELECT pg_terminate_backend" };

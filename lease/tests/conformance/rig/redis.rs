@@ -4,12 +4,12 @@ use std::time::Duration;
 use leastlock_lease::{OwnerNonce, RedisLeaseStore};
 use leastlock_testkit::{REDIS_URLS, TestDatabase};
 use redis::aio::MultiplexedConnection;
-use redis::{Client, cmd};
+use redis::{AsyncConnectionConfig, Client, cmd};
 use sqlx::Sqlite;
 use tokio::sync::OnceCell;
 
 use super::{Rig, Seen, sql};
-use crate::world::{LONG, lock};
+use crate::world::{LIMIT, LONG, lock};
 
 /// The store in the Redis of the tests, under a namespace of its own, and the resource in SQLite.
 #[derive(Clone)]
@@ -19,6 +19,12 @@ pub(crate) struct Redis {
     /// The test's own.
     connection: Arc<OnceCell<MultiplexedConnection>>,
     resource: Arc<TestDatabase<Sqlite>>,
+}
+
+/// A connection of the test's own, which is no worse for a machine that stands still for a second.
+pub(crate) async fn patiently(client: &Client) -> redis::RedisResult<MultiplexedConnection> {
+    let patient = AsyncConnectionConfig::new().set_connection_timeout(Some(LIMIT)).set_response_timeout(Some(LIMIT));
+    client.get_multiplexed_async_connection_with_config(&patient).await
 }
 
 impl Redis {
@@ -32,7 +38,7 @@ impl Redis {
     }
 
     async fn connection(&self) -> MultiplexedConnection {
-        let connection = self.connection.get_or_try_init(|| self.client.get_multiplexed_async_connection()).await;
+        let connection = self.connection.get_or_try_init(|| patiently(&self.client)).await;
         connection.expect("the Redis of the tests answers").clone()
     }
 }

@@ -7,6 +7,7 @@ use redis::{Client, Cmd, FromRedisValue, cmd};
 use sqlx::Sqlite;
 
 use super::numbered::{Numbered, Numbers};
+use super::redis::patiently;
 use super::{Rig, Seen, sql};
 use crate::world::{LONG, lock};
 
@@ -30,7 +31,7 @@ pub(crate) fn five() -> Vec<Client> {
 
 /// Asks one node behind the library's back.
 pub(crate) async fn ask<T: FromRedisValue>(node: &Client, command: &Cmd) -> T {
-    let mut connection = node.get_multiplexed_async_connection().await.expect("the Redis of the tests answers");
+    let mut connection = patiently(node).await.expect("the Redis of the tests answers");
     command.query_async(&mut connection).await.unwrap()
 }
 
