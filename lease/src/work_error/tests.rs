@@ -32,7 +32,7 @@ fn own() -> Vec<(Error, bool)> {
     let (waited, blockers) = (Duration::ZERO, Vec::new());
     let path = || std::path::Path::new("report.csv").into();
     vec![
-        (Error::LockName { fault }, true),
+        (Error::LockName { given: "".into(), fault }, true),
         (Error::Resource { given: "".into(), fault }, true),
         (Error::Hold { fault }, true),
         (Error::Nodes { fault }, true),
