@@ -14,7 +14,7 @@ use std::time::Duration;
 use etcd_client::{Client, ConnectOptions, Error};
 
 use crate::capabilities::{Capabilities, FloorRule, Order, WakeUp};
-use crate::clock::{BootClock, Clock};
+use crate::clock::{BootClock, BootTime, Clock};
 use crate::store::{Claim, FairStore, FencedStore, Grant, LeaseStore, Release, Renewal, StoreError};
 use crate::token::FencingToken;
 
@@ -121,29 +121,49 @@ impl EtcdLeaseStore {
     }
 
     async fn attempt(&self, client: &Client, claim: &Claim<'_>) -> Result<Grant<FencingToken>, Error> {
-        if let Some(known) = self.claims.take_turn(claim.nonce) {
-            let token = FencingToken::new(known.token).ok_or_else(vanished)?;
-            return Ok(Grant::Granted { token, ttl: known.lease.left_at(BootClock.now()) });
-        }
         let (keys, began) = (self.keys(claim), BootClock.now());
+        if let Some(own) = self.take_turn(client, claim).await? {
+            return Self::granted(client, claim, &own, began).await;
+        }
         let (mut seen, own) = match self.look_again(client, &keys, claim).await? {
             Some(found) => found,
             None => self.enter(client, &keys, claim).await?,
         };
-        let Some(token) = FencingToken::new(own.token) else { return Err(vanished()) };
         if seen.is_spent(claim.nonce) {
             requests::remove(client, &own).await?;
             return Ok(Grant::Held(seen.holder(Duration::ZERO)));
         }
-        if claim.floor.is_some_and(|floor| token <= floor) {
-            requests::remove(client, &own).await?;
-            return Ok(Grant::BelowFloor { token });
-        }
-        if seen.is_owner() {
-            return Ok(Grant::Granted { token, ttl: own.lease.left_at(began) });
+        if seen.is_owner() || is_below_floor(claim, own.token) {
+            return Self::granted(client, claim, &own, began).await;
         }
         let remaining = self.wait_behind(client, &keys, claim, &mut seen, own.token).await?;
         Ok(Grant::Held(seen.holder(remaining)))
+    }
+
+    /// The claim's key, if this process has seen it become the oldest a moment ago, on a lease that has nearly all of its time left.
+    async fn take_turn(&self, client: &Client, claim: &Claim<'_>) -> Result<Option<Known>, Error> {
+        let Some(known) = self.claims.take_turn(claim.nonce) else { return Ok(None) };
+        let lease = extended(client, known.lease).await?;
+        if let Some(lease) = lease {
+            self.claims.confirmed(claim.nonce, lease.confirmed);
+        }
+        Ok(lease.map(|lease| Known { lease, ..known }))
+    }
+
+    /// What the oldest claim is granted, or one that its floor refuses wherever it stands: an attempt whose key could not be removed has
+    /// left it in the queue.
+    async fn granted(
+        client: &Client,
+        claim: &Claim<'_>,
+        own: &Known,
+        began: BootTime,
+    ) -> Result<Grant<FencingToken>, Error> {
+        let token = FencingToken::new(own.token).ok_or_else(vanished)?;
+        if is_below_floor(claim, own.token) {
+            requests::remove(client, own).await?;
+            return Ok(Grant::BelowFloor { token });
+        }
+        Ok(Grant::Granted { token, ttl: own.lease.left_at(began) })
     }
 
     /// Notes whom the claim waits for; answers how long the owner's lease lasts.
@@ -383,6 +403,10 @@ impl LeaseStore for EtcdLeaseStore {
 
 impl FencedStore for EtcdLeaseStore {}
 impl FairStore for EtcdLeaseStore {}
+
+fn is_below_floor(claim: &Claim<'_>, token: i64) -> bool {
+    claim.floor.is_some_and(|floor| token <= floor.value())
+}
 
 /// The lease, extended unless that was done a moment ago; `None` if there is no such lease any more.
 async fn extended(client: &Client, lease: EtcdLease) -> Result<Option<EtcdLease>, Error> {

@@ -219,15 +219,13 @@ impl Claims {
         }
     }
 
-    /// Whether a claim was seen to be the oldest a moment ago, and its lease has time enough left; told once. Its key, if so.
+    /// The key of a claim that was seen to be the oldest a moment ago; told once.
     pub(super) fn take_turn(&self, nonce: OwnerNonce) -> Option<Known> {
         let mut kept = self.kept();
         let standing = kept.standings.get_mut(&nonce)?;
         let (now, turn) = (BootClock.now(), standing.turn.take()?);
-        let lease = standing.lease;
-        let counts = now.since(turn) < TURN && lease.left_at(now) > lease.ttl / 4 * 3;
-        let token = standing.token.filter(|_| counts)?;
-        Some(Known { key: standing.key.clone(), lease, token })
+        let token = standing.token.filter(|_| now.since(turn) < TURN)?;
+        Some(Known { key: standing.key.clone(), lease: standing.lease, token })
     }
 
     /// Whether an attempt of it may still arrive at the server.
