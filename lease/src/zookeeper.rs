@@ -210,16 +210,21 @@ impl ZooKeeperLeaseStore {
     ) -> Result<Grant<FencingToken>, Failure> {
         let owner = seen.queue.oldest().unwrap_or(before);
         let shown = |node| self.claims.shown(node, session, seen.released_ms);
-        if let Some((owner, _)) = shown(owner).zip(shown(before)) {
+        let differ = |token| {
+            let differ = Failure::Unreliable("the numbers of the nodes and the order of their creation differ");
+            if token > own.token { Err(differ) } else { Ok(()) }
+        };
+        if let Some((owner, beside)) = shown(owner).zip(shown(before)) {
+            beside.token.map_or(Ok(()), |token| differ(token.value()))?;
             self.claims.waits(nonce, Place::Beside(path_of(lock, before), session.clone()));
             return Ok(Grant::Held(owner));
         }
         let (owner_data, predecessor) = requests::ahead(&session.client, lock, owner, before).await?;
         match predecessor {
-            Some((stat, _)) if stat.czxid > own.token => {
-                return Err(Failure::Unreliable("the numbers of the nodes and the order of their creation differ"));
+            Some((stat, watcher)) => {
+                differ(stat.czxid)?;
+                self.claims.waits(nonce, Place::Behind(watcher));
             }
-            Some((_, watcher)) => self.claims.waits(nonce, Place::Behind(watcher)),
             None => self.claims.waits(nonce, Place::Next),
         }
         let holder = owner_data.map(|(data, stat)| holder(owner, &data, &stat, seen.released_ms));
