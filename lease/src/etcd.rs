@@ -38,10 +38,11 @@ const NAMES: u32 = 4;
 /// revisions, and **the create revision is the token**. So tokens rise with each owner, and are as durable as the cluster, which
 /// answers a write when a majority has it on disk. They rise by more than one, since the whole cluster counts together. A waiter
 /// watches the key before its own, and so no release wakes more than one. A release answers whose turn it is: if that claim is of the same
-/// store, it needs no more trips.
+/// store, it needs no more trips, but for one that extends its lease where that was last done a while ago.
 ///
 /// etcd keeps the name of each key that there was until the cluster compacts, and a request reads past those of its lock. So the names are
-/// used again: a store has as many for a lock as it has had claims on it at a time. Whose a key is stands in it.
+/// used again: a store has as many for a lock as it has had claims on it at a time. Whose a key is stands in it. Each new store has names of its own:
+/// a process that runs for one claim leaves one behind, so have compaction on.
 ///
 /// - A TTL is rounded down to whole seconds, and the server raises it to its shortest (2 s, unless the election time-out is set
 ///   otherwise). The client never believes in more than was asked for.
@@ -224,7 +225,7 @@ impl EtcdLeaseStore {
                     // An attempt of before finds no lease to stand on when that name is free.
                     requests::revoke(client, lease).await?;
                 }
-                self.claims.is_taken(claim.nonce);
+                self.claims.is_taken(claim.nonce, in_doubt);
                 continue;
             }
             let found = match seen.oldest.as_ref().filter(|oldest| requests::owner(oldest) == Some(claim.nonce)) {
