@@ -235,7 +235,7 @@ impl Held {
 
     /// The waiters of this process hear that the lease was given back to the store.
     pub(crate) fn wake_next(&self) {
-        self.queues.freed(self.name(), Some(self.turns.released(self.now())));
+        self.queues.released(self.name(), self.turns.released(self.now()));
     }
 
     /// Ends the hold on this side: every permit is refused from here on.
@@ -266,7 +266,7 @@ impl Held {
                 event::lost(self, reason);
             }
             self.let_expire(deadline.map_or(Duration::ZERO, |deadline| deadline.since(now)));
-            self.queues.freed(self.name(), None);
+            self.queues.freed(self.name());
         }
         status
     }

@@ -101,16 +101,19 @@ impl Queues {
         Some(Place { queues: Arc::clone(self), name: name.clone(), entry, granted: false })
     }
 
-    /// A lease of this process is over: the first waiter may ask. If it was released at the store, with what is left of the lock's turns, or
-    /// only after others had time to.
-    pub(crate) fn freed(&self, name: &LockName, released: Option<Option<Turns>>) {
+    /// A lease of this process is over: the first waiter may ask.
+    pub(crate) fn freed(&self, name: &LockName) {
+        self.tell_first(name, |mail| mail.held_here = false);
+    }
+
+    /// The same, if it was released at the store: with what is left of the lock's turns, or only after others had time to ask.
+    pub(crate) fn released(&self, name: &LockName, turns: Option<Turns>) {
+        self.tell_first(name, |mail| (mail.held_here, mail.turns, mail.gives_way) = (false, turns, turns.is_none()));
+    }
+
+    fn tell_first(&self, name: &LockName, news: impl FnOnce(&mut Mail)) {
         if let Some(first) = self.lock().get(name).and_then(VecDeque::front) {
-            first.tell(|mail| {
-                mail.held_here = false;
-                if let Some(turns) = released {
-                    (mail.turns, mail.gives_way) = (turns, turns.is_none());
-                }
-            });
+            first.tell(news);
         }
     }
 

@@ -42,10 +42,10 @@ fn whoever_follows_a_granted_one_hears_of_its_end() {
     assert!(granted.leave_granted().is_none());
     assert!(is_woken(&next) && next.is_first() && next.is_held_here());
     assert!(!is_woken(&next));
-    queues.freed(&LockName::new("cache:other").unwrap(), None);
+    queues.freed(&LockName::new("cache:other").unwrap());
     assert!(!is_woken(&next));
     // Before it waits: the news is kept.
-    queues.freed(&name(), None);
+    queues.freed(&name());
     assert!(is_woken(&next) && !next.is_held_here());
 }
 
@@ -56,7 +56,7 @@ fn the_news_passes_on_when_the_first_leaves() {
     let _ = granted.leave_granted();
     drop(impatient);
     assert!(next.is_first() && next.is_held_here(), "the lock is still held here");
-    queues.freed(&name(), None);
+    queues.freed(&name());
     assert!(!next.is_held_here());
 }
 
@@ -173,14 +173,14 @@ fn a_lock_goes_on_so_often_and_so_long_and_not_more() {
 fn whoever_comes_first_after_others_knows_it_and_so_does_the_next_one() {
     let queues = Arc::new(Queues::default());
     let [first, second, third] = [(); 3].map(|()| queues.join(&name(), None, false).unwrap());
-    queues.freed(&name(), Some(None));
+    queues.released(&name(), None);
     assert!(is_woken(&first) && first.gives_way() && !second.gives_way());
     drop(first);
     assert!(second.gives_way());
     second.has_given_way();
-    queues.freed(&name(), Some(Some(FIRST)));
+    queues.released(&name(), Some(FIRST));
     assert_eq!((second.gives_way(), second.take_turns(), second.take_turns()), (false, Some(FIRST), None));
-    queues.freed(&name(), Some(Some(FIRST)));
+    queues.released(&name(), Some(FIRST));
     let _ = second.leave_granted();
     assert_eq!((third.gives_way(), third.take_turns()), (false, None), "somebody has it");
 }
