@@ -35,6 +35,7 @@ else
   redis.call('HINCRBY', KEYS[2], 'token', 1)
   token = redis.call('HGET', KEYS[2], 'token')
 end
-redis.call('HSET', KEYS[2], 'token', token, 'owner', ARGV[1], 'released', '', 'acquired_ms', string.format('%.0f', now), 'job', ARGV[4])
+if last[3] then redis.call('HDEL', KEYS[2], 'released') end
+redis.call('HSET', KEYS[2], 'token', token, 'owner', ARGV[1], 'acquired_ms', string.format('%.0f', now), 'job', ARGV[4])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return {1, token}

@@ -1,6 +1,7 @@
 //! Taking a lock: how long to wait, and what a missing answer means.
 
 mod attempts;
+mod waits;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,8 +122,9 @@ pub(crate) async fn acquire<S: LeaseStore, K: Granted<S::Token>>(
     let (answer, answered) = oneshot::channel();
     let give_up = Instant::now() + policy.max_wait.min(LONGEST_WAIT);
     let (measured, waiting) = (measure::Acquiring::begin(), None);
-    let (place, waiter, sent, last) = (None, None, 0, Last::Nothing);
-    let attempts = Attempts { means, acquisition, policy, give_up, place, waiter, sent, last, measured, waiting };
+    let (place, waiter, sent, last, turns) = (None, None, 0, Last::Nothing, None);
+    let attempts =
+        Attempts { means, acquisition, policy, give_up, place, waiter, sent, last, turns, measured, waiting };
     let mut first = std::pin::pin!(to_its_end(tracing::Instrument::in_current_span(attempts.first(answer))));
     // Declared after the attempt, so dropped before it: one that goes on without its caller finds the channel closed.
     let answered = answered;

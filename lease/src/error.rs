@@ -338,7 +338,9 @@ pub(crate) fn advice(source: &sqlx::Error) -> &'static str {
     match code.as_deref() {
         Some(code) if NO_TABLE.contains(&code) => "; have the crate's MIGRATIONS run?",
         Some(code) if NOT_LET_IN.contains(&code) => "; is the user known there, and allowed to?",
-        Some("3D000" | "42000") => "; does the URL name a database that is there?",
+        Some("3D000") => "; does the URL name a database that is there?",
+        // On MariaDB, of much else too: a missing right, a mistake in a statement.
+        Some("42000") => "; is the database that the URL names there, and the user allowed to use it?",
         _ if matches!(source, sqlx::Error::PoolTimedOut) => {
             "; no connection came in time: is it there, and the pool large enough?"
         }

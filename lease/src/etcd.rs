@@ -14,7 +14,7 @@ use std::time::Duration;
 use etcd_client::{Client, ConnectOptions, Error};
 
 use crate::capabilities::{Capabilities, FloorRule, Order, WakeUp};
-use crate::clock::{BootClock, Clock};
+use crate::clock::{BootClock, BootTime, Clock};
 use crate::store::{Claim, FairStore, FencedStore, Grant, LeaseStore, Release, Renewal, StoreError};
 use crate::token::FencingToken;
 
@@ -38,10 +38,11 @@ const NAMES: u32 = 4;
 /// revisions, and **the create revision is the token**. So tokens rise with each owner, and are as durable as the cluster, which
 /// answers a write when a majority has it on disk. They rise by more than one, since the whole cluster counts together. A waiter
 /// watches the key before its own, and so no release wakes more than one. A release answers whose turn it is: if that claim is of the same
-/// store, it needs no more trips.
+/// store, it needs no more trips, but for one that extends its lease where that was last done a while ago.
 ///
 /// etcd keeps the name of each key that there was until the cluster compacts, and a request reads past those of its lock. So the names are
-/// used again: a store has as many for a lock as it has had claims on it at a time. Whose a key is stands in it.
+/// used again: a store has as many for a lock as it has had claims on it at a time. Whose a key is stands in it. Each new store has names of its own:
+/// a process that runs for one claim leaves one behind, so have compaction on.
 ///
 /// - A TTL is rounded down to whole seconds, and the server raises it to its shortest (2 s, unless the election time-out is set
 ///   otherwise). The client never believes in more than was asked for.
@@ -121,29 +122,49 @@ impl EtcdLeaseStore {
     }
 
     async fn attempt(&self, client: &Client, claim: &Claim<'_>) -> Result<Grant<FencingToken>, Error> {
-        if let Some(known) = self.claims.take_turn(claim.nonce) {
-            let token = FencingToken::new(known.token).ok_or_else(vanished)?;
-            return Ok(Grant::Granted { token, ttl: known.lease.left_at(BootClock.now()) });
-        }
         let (keys, began) = (self.keys(claim), BootClock.now());
+        if let Some(own) = self.take_turn(client, claim).await? {
+            return Self::granted(client, claim, &own, began).await;
+        }
         let (mut seen, own) = match self.look_again(client, &keys, claim).await? {
             Some(found) => found,
             None => self.enter(client, &keys, claim).await?,
         };
-        let Some(token) = FencingToken::new(own.token) else { return Err(vanished()) };
         if seen.is_spent(claim.nonce) {
             requests::remove(client, &own).await?;
             return Ok(Grant::Held(seen.holder(Duration::ZERO)));
         }
-        if claim.floor.is_some_and(|floor| token <= floor) {
-            requests::remove(client, &own).await?;
-            return Ok(Grant::BelowFloor { token });
-        }
-        if seen.is_owner() {
-            return Ok(Grant::Granted { token, ttl: own.lease.left_at(began) });
+        if seen.is_owner() || is_below_floor(claim, own.token) {
+            return Self::granted(client, claim, &own, began).await;
         }
         let remaining = self.wait_behind(client, &keys, claim, &mut seen, own.token).await?;
         Ok(Grant::Held(seen.holder(remaining)))
+    }
+
+    /// The claim's key, if this process has seen it become the oldest a moment ago, on a lease that has nearly all of its time left.
+    async fn take_turn(&self, client: &Client, claim: &Claim<'_>) -> Result<Option<Known>, Error> {
+        let Some(known) = self.claims.take_turn(claim.nonce) else { return Ok(None) };
+        let lease = extended(client, known.lease).await?;
+        if let Some(lease) = lease {
+            self.claims.confirmed(claim.nonce, lease.confirmed);
+        }
+        Ok(lease.map(|lease| Known { lease, ..known }))
+    }
+
+    /// What the oldest claim is granted, or one that its floor refuses wherever it stands: an attempt whose key could not be removed has
+    /// left it in the queue.
+    async fn granted(
+        client: &Client,
+        claim: &Claim<'_>,
+        own: &Known,
+        began: BootTime,
+    ) -> Result<Grant<FencingToken>, Error> {
+        let token = FencingToken::new(own.token).ok_or_else(vanished)?;
+        if is_below_floor(claim, own.token) {
+            requests::remove(client, own).await?;
+            return Ok(Grant::BelowFloor { token });
+        }
+        Ok(Grant::Granted { token, ttl: own.lease.left_at(began) })
     }
 
     /// Notes whom the claim waits for; answers how long the owner's lease lasts.
@@ -204,7 +225,7 @@ impl EtcdLeaseStore {
                     // An attempt of before finds no lease to stand on when that name is free.
                     requests::revoke(client, lease).await?;
                 }
-                self.claims.is_taken(claim.nonce);
+                self.claims.is_taken(claim.nonce, in_doubt);
                 continue;
             }
             let found = match seen.oldest.as_ref().filter(|oldest| requests::owner(oldest) == Some(claim.nonce)) {
@@ -383,6 +404,10 @@ impl LeaseStore for EtcdLeaseStore {
 
 impl FencedStore for EtcdLeaseStore {}
 impl FairStore for EtcdLeaseStore {}
+
+fn is_below_floor(claim: &Claim<'_>, token: i64) -> bool {
+    claim.floor.is_some_and(|floor| token <= floor.value())
+}
 
 /// The lease, extended unless that was done a moment ago; `None` if there is no such lease any more.
 async fn extended(client: &Client, lease: EtcdLease) -> Result<Option<EtcdLease>, Error> {

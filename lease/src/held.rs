@@ -194,7 +194,7 @@ impl Held {
 
     /// Ends the hold as released, and gives what is left of it to the next waiter of this process, if enough is left: as it is, where the
     /// kind of the lease allows that, else by leaving the release to that one's acquisition, where the store takes over.
-    pub(crate) fn hand_on(&self) -> Handed {
+    pub(crate) fn hand_on(self: &Arc<Self>) -> Handed {
         let (left, deadline) = {
             let state = self.lock();
             (state.left(), state.deadline())
@@ -205,15 +205,17 @@ impl Held {
             return Handed::Nowhere;
         }
         let nonce = self.acquisition.nonce;
-        if let Some((turns, left)) = self.turns.handed_on().zip(left) {
+        if let Some((turns, left)) = self.turns.handed_on(self.now()).zip(left) {
             let (token, requests) = (self.token, Arc::clone(&self.requests));
             let baton = Baton { nonce, token, requests, hold: *self.hold(), left, turns };
             if self.queues.hand_on(self.name(), baton) {
                 return Handed::On;
             }
         }
-        if let Some(turns) = self.turns.passed_on().filter(|_| self.requests.takes_over()) {
-            let (succession, hears) = Succession::of(nonce, turns);
+        if let Some(turns) = self.turns.passed_on(self.now()).filter(|_| self.requests.takes_over()) {
+            let (held, span) = (Arc::clone(self), tracing::Span::current());
+            let released = move || span.in_scope(|| event::released(&held, Some(Release::Released)));
+            let (succession, hears) = Succession::of(nonce, turns, released);
             if self.queues.pass_on(self.name(), succession) {
                 return Handed::Over(hears);
             }
@@ -221,14 +223,19 @@ impl Held {
         Handed::Nowhere
     }
 
+    /// Takes the lock back from a waiter that has not asked for it yet; answers whether.
+    pub(crate) fn withdraw(&self) -> bool {
+        self.queues.withdraw(self.name(), self.acquisition.nonce)
+    }
+
     /// Nobody releases it any more, and the store is to know that.
     pub(crate) fn let_expire(&self, remaining: Duration) {
         self.requests.let_expire(self.acquisition.claim(), remaining);
     }
 
-    /// The waiters of this process hear that the lease is over.
+    /// The waiters of this process hear that the lease was given back to the store.
     pub(crate) fn wake_next(&self) {
-        self.queues.freed(self.name());
+        self.queues.released(self.name(), self.turns.released(self.now()));
     }
 
     /// Ends the hold on this side: every permit is refused from here on.
@@ -259,7 +266,7 @@ impl Held {
                 event::lost(self, reason);
             }
             self.let_expire(deadline.map_or(Duration::ZERO, |deadline| deadline.since(now)));
-            self.wake_next();
+            self.queues.freed(self.name());
         }
         status
     }

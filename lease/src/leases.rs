@@ -18,7 +18,8 @@ use crate::token::OwnerNonce;
 /// Acquires leases from one lock store. Cheap to clone.
 ///
 /// The waiters of one `Leases` and its clones take turns in the order in which they came, and one of them at a time asks the store
-/// (unless the store has an order of its own); a lease that ends among them wakes the next one without the store. So a process
+/// (unless the store has an order of its own); a lease that ends among them wakes the next one without the store. Once they have had
+/// a lock for two seconds, they let other processes come first after the next release. So a process
 /// should have one `Leases` for a store.
 ///
 /// ```
@@ -75,7 +76,7 @@ impl<S: LeaseStore> Leases<S> {
     /// Acquires a lease without a token, as `policy` says.
     ///
     /// Released, a renewed lease goes to the next waiter of this process that wants one with the same TTL and drift allowance, without
-    /// a trip to the store, up to 32 times in a row; the store goes on showing the first holder's job and age.
+    /// a trip to the store, up to 32 times in a row and for two seconds; the store goes on showing the first holder's job and age.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).

@@ -3,10 +3,12 @@
 //! Without it each of a process's waiters would poll by itself, and a lease that ends here would be heard of by way of the
 //! store. Where the kind of lease allows it, what is released here goes to the next waiter without a trip.
 
+mod succession;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use crate::held::Requests;
 use crate::hold::Hold;
@@ -14,66 +16,7 @@ use crate::lock_name::LockName;
 use crate::state::Left;
 use crate::token::{FencingToken, OwnerNonce};
 
-/// How often a lock goes from one to another within the process before it is released at the store, so that other processes get their
-/// chance.
-const HAND_ONS: u32 = 32;
-
-/// How often a lock may still go on within the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turns {
-    left: u32,
-    /// As the same lease too, and not only as one that begins where this one ends.
-    as_it_is: bool,
-}
-
-impl Turns {
-    /// Of a lock that was free.
-    pub(crate) const FIRST: Self = Self { left: HAND_ONS, as_it_is: true };
-
-    /// Of a lease that nobody else may have.
-    pub(crate) const fn of_ones_own(self) -> Self {
-        Self { as_it_is: false, ..self }
-    }
-
-    pub(crate) fn handed_on(self) -> Option<Self> {
-        self.passed_on().filter(|_| self.as_it_is)
-    }
-
-    pub(crate) fn passed_on(self) -> Option<Self> {
-        Some(Self { left: self.left.checked_sub(1)?, as_it_is: true })
-    }
-}
-
-/// What an owner leaves to the next one of this process, instead of releasing the lock: the next one's acquisition does both in one trip.
-#[derive(Debug)]
-pub(crate) struct Succession {
-    pub(crate) nonce: OwnerNonce,
-    pub(crate) turns: Turns,
-    told: oneshot::Sender<Passed>,
-}
-
-/// What became of a lock that was left to the next one. Nothing, if that one has left before it asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Passed {
-    /// The next one has it.
-    Taken,
-    /// It was somebody else's already.
-    NotOwner,
-    /// There was no answer.
-    Unknown,
-}
-
-impl Succession {
-    pub(crate) fn of(nonce: OwnerNonce, turns: Turns) -> (Self, oneshot::Receiver<Passed>) {
-        let (told, hears) = oneshot::channel();
-        (Self { nonce, turns, told }, hears)
-    }
-
-    pub(crate) fn tell(self, passed: Passed) {
-        // Who does not wait any more has released by itself.
-        let _gone = self.told.send(passed);
-    }
-}
+pub(crate) use succession::{Passed, Succession, Turns};
 
 /// What a lease that is handed on consists of: to the store nothing changes.
 pub(crate) struct Baton {
@@ -105,6 +48,10 @@ struct Entry {
 struct Mail {
     first: bool,
     held_here: bool,
+    /// A lease of this process is over, and this is what is left of the lock's turns here.
+    turns: Option<Turns>,
+    /// Others come first.
+    gives_way: bool,
     baton: Option<Baton>,
     succession: Option<Succession>,
 }
@@ -112,6 +59,14 @@ struct Mail {
 impl std::fmt::Debug for Mail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mail").field("first", &self.first).field("held_here", &self.held_here).finish_non_exhaustive()
+    }
+}
+
+impl Mail {
+    /// What the next place is to know: whether the lock is held here, and if not, what is left of its turns and whether others come first.
+    fn left(&self, granted: bool) -> (bool, Option<Turns>, bool) {
+        let held_here = granted || self.held_here;
+        (held_here, self.turns.filter(|_| !held_here), self.gives_way && !held_here)
     }
 }
 
@@ -148,8 +103,17 @@ impl Queues {
 
     /// A lease of this process is over: the first waiter may ask.
     pub(crate) fn freed(&self, name: &LockName) {
+        self.tell_first(name, |mail| mail.held_here = false);
+    }
+
+    /// The same, if it was released at the store: with what is left of the lock's turns, or only after others had time to ask.
+    pub(crate) fn released(&self, name: &LockName, turns: Option<Turns>) {
+        self.tell_first(name, |mail| (mail.held_here, mail.turns, mail.gives_way) = (false, turns, turns.is_none()));
+    }
+
+    fn tell_first(&self, name: &LockName, news: impl FnOnce(&mut Mail)) {
         if let Some(first) = self.lock().get(name).and_then(VecDeque::front) {
-            first.tell(|mail| mail.held_here = false);
+            first.tell(news);
         }
     }
 
@@ -179,6 +143,13 @@ impl Queues {
             }
             _ => false,
         }
+    }
+
+    /// Takes back what this owner has left to a waiter that has not taken it yet; answers whether.
+    pub(crate) fn withdraw(&self, name: &LockName, nonce: OwnerNonce) -> bool {
+        let names = self.lock();
+        let mut waiting = names.get(name).into_iter().flatten();
+        waiting.any(|entry| entry.mail().succession.take_if(|left| left.nonce == nonce).is_some())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<LockName, VecDeque<Arc<Entry>>>> {
@@ -219,9 +190,27 @@ impl Place {
         self.entry.mail().baton.take()
     }
 
+    pub(crate) fn has_succession(&self) -> bool {
+        self.entry.mail().succession.is_some()
+    }
+
     /// The lock that was left to this place. Whoever takes it tells what became of it.
     pub(crate) fn take_succession(&self) -> Option<Succession> {
-        self.entry.mail().succession.take()
+        self.entry.mail().succession.take().map(Succession::taken)
+    }
+
+    /// What is left of the turns of a lock that was released here.
+    pub(crate) fn take_turns(&self) -> Option<Turns> {
+        self.entry.mail().turns.take()
+    }
+
+    /// Whether others are to have time to ask before this place does.
+    pub(crate) fn gives_way(&self) -> bool {
+        self.entry.mail().gives_way
+    }
+
+    pub(crate) fn has_given_way(&self) {
+        self.entry.mail().gives_way = false;
     }
 
     /// Leaves with the lock, whose end the next place will hear of; answers what was handed to the place as well.
@@ -248,8 +237,11 @@ impl Drop for Place {
         match queue.front() {
             None => drop(names.remove(&self.name)),
             Some(first) if !first.mail().first => {
-                let held_here = self.granted || self.entry.mail().held_here;
-                first.tell(|mail| (mail.first, mail.held_here) = (true, held_here));
+                let (held_here, turns, gives_way) = self.entry.mail().left(self.granted);
+                first.tell(|mail| {
+                    (mail.first, mail.held_here) = (true, held_here);
+                    (mail.turns, mail.gives_way) = (turns, gives_way);
+                });
             }
             Some(_) => {}
         }

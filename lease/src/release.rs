@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leastlock_core::to_its_end;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::event;
@@ -14,6 +15,9 @@ use crate::store::Release;
 
 /// How often an unanswered release is sent, at most.
 const ATTEMPTS: u32 = 3;
+
+/// How long the next one of this process has for an attempt that was on its way already when the lock was left to it.
+const UNTIL_ASKED: Duration = Duration::from_secs(1);
 
 /// What became of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,20 +54,14 @@ pub(crate) async fn release(held: Arc<Held>, renewal: Option<RenewalTask>) -> Re
                 event::handed_on(&held);
                 return Released::Released;
             }
-            Handed::Over(hears) => {
-                let told = timeout(held.hold().attempt_timeout(), hears).await;
-                match told {
-                    Ok(Ok(Passed::Taken)) => {
-                        event::released(&held, Some(Release::Released));
-                        return Released::Released;
-                    }
-                    Ok(Ok(Passed::NotOwner)) => Some(Release::NotOwner),
-                    // The next one has left without having asked.
-                    Ok(Err(_)) => send(&held).await,
-                    // If it is somebody else's now, that may be the next one.
-                    Ok(Ok(Passed::Unknown)) | Err(_) => send(&held).await.filter(|sent| *sent == Release::Released),
-                }
-            }
+            Handed::Over(hears) => match told(&held, hears).await {
+                // Which is logged already.
+                Ok(Passed::Taken) => return Released::Released,
+                Ok(Passed::NotOwner) => Some(Release::NotOwner),
+                // If it is somebody else's now, that may be the next one.
+                Ok(Passed::Unknown) => send(&held).await.filter(|sent| *sent == Release::Released),
+                Err(NotAsked) => send(&held).await,
+            },
             Handed::Nowhere => send(&held).await,
         };
         if release.is_none() {
@@ -74,6 +72,20 @@ pub(crate) async fn release(held: Arc<Held>, renewal: Option<RenewalTask>) -> Re
         release.map_or(Released::Unknown, Released::from)
     })
     .await
+}
+
+/// The next one has left before it asked, or it waits for another answer still.
+struct NotAsked;
+
+/// What became of a lock that was left to the next one.
+async fn told(held: &Held, mut hears: oneshot::Receiver<Passed>) -> Result<Passed, NotAsked> {
+    let limit = held.hold().attempt_timeout();
+    let told = match timeout(limit.min(UNTIL_ASKED), &mut hears).await {
+        Err(_not_yet) if held.withdraw() => return Err(NotAsked),
+        Err(_asks) => timeout(limit, hears).await.unwrap_or(Ok(Passed::Unknown)),
+        Ok(told) => told,
+    };
+    told.map_err(|_left| NotAsked)
 }
 
 async fn send(held: &Held) -> Option<Release> {

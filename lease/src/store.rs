@@ -30,7 +30,8 @@ use crate::token::{FencingToken, OwnerHash, OwnerNonce};
 ///   same until somebody else takes the lock. Nothing else is changed by it.
 /// - What a store keeps in this process for a claim (a session, a node, a connection) ends with an answered
 ///   [`release`](Self::release), or with [`let_expire`](Self::let_expire): one of the two comes for every claim for which
-///   [`acquire`](Self::acquire) was called, unless the process or its runtime ends.
+///   [`acquire`](Self::acquire) was called, unless the process or its runtime ends. Where the store takes over, neither comes for the owner
+///   that a granted claim came after.
 pub trait LeaseStore: Send + Sync + 'static {
     /// [`FencingToken`] where the store issues one, `()` where it cannot.
     type Token: StoreToken;

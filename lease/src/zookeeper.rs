@@ -122,39 +122,64 @@ impl ZooKeeperLeaseStore {
     }
 
     async fn attempt(&self, session: &Session, claim: &Claim<'_>) -> Result<Grant<FencingToken>, Failure> {
-        if let Some((own, since)) = self.claims.take_turn(claim.nonce, session) {
-            let token = FencingToken::new(own.token).ok_or(Failure::Unreliable("a transaction below 1"))?;
-            // The session was there when it was seen.
-            let ttl = session.client.session_timeout().saturating_sub(since);
-            return Ok(Grant::Granted { token, ttl });
-        }
         let lock = self.lock(claim.name);
+        if let Some((own, since)) = self.claims.take_turn(claim.nonce, session) {
+            if let Some(refused) = self.refused(session, &lock, claim, &own).await? {
+                return Ok(refused);
+            }
+            // The session was there when it was seen.
+            return self.granted(session, claim.nonce, &own, since);
+        }
         let (own, seen) = match self.look_again(session, &lock, claim.nonce).await? {
             Some(found) => found,
             None => self.enter(session, &lock, claim).await?,
         };
-        let token = FencingToken::new(own.token).ok_or(Failure::Unreliable("a transaction below 1"))?;
-        if own.node.is_beyond_counting() {
-            requests::remove(&session.client, &lock, &own.node).await?;
-            return Err(Failure::Unreliable(
-                "the server has counted to 2^31 for this lock; let it rest until the server has removed its node, or delete that",
-            ));
-        }
         if is_spent(&seen.released, claim.nonce) {
             requests::remove(&session.client, &lock, &own.node).await?;
             return Ok(Grant::Held(nobody()));
         }
-        if claim.floor.is_some_and(|floor| token <= floor) {
-            requests::remove(&session.client, &lock, &own.node).await?;
-            return Ok(Grant::BelowFloor { token });
+        if let Some(refused) = self.refused(session, &lock, claim, &own).await? {
+            return Ok(refused);
         }
         match seen.queue.predecessor(&own.node) {
-            None => {
-                self.claims.is_granted(claim.nonce);
-                Ok(Grant::Granted { token, ttl: session.client.session_timeout() })
-            }
+            None => self.granted(session, claim.nonce, &own, Duration::ZERO),
             Some(before) => self.wait_behind(session, &lock, claim.nonce, &own, &seen, before).await,
         }
+    }
+
+    /// What is no lock wherever its node stands, which is removed. One that could not be removed before has been left in the queue.
+    async fn refused(
+        &self,
+        session: &Session,
+        lock: &str,
+        claim: &Claim<'_>,
+        own: &Own,
+    ) -> Result<Option<Grant<FencingToken>>, Failure> {
+        if own.node.is_beyond_counting() {
+            requests::remove(&session.client, lock, &own.node).await?;
+            return Err(Failure::Unreliable(
+                "the server has counted to 2^31 for this lock; let it rest until the server has removed its node, or delete that",
+            ));
+        }
+        let token = token_of(own)?;
+        if claim.floor.is_none_or(|floor| token > floor) {
+            return Ok(None);
+        }
+        requests::remove(&session.client, lock, &own.node).await?;
+        Ok(Some(Grant::BelowFloor { token }))
+    }
+
+    /// What the oldest claim is granted, `since` it was seen to be that.
+    fn granted(
+        &self,
+        session: &Session,
+        nonce: OwnerNonce,
+        own: &Own,
+        since: Duration,
+    ) -> Result<Grant<FencingToken>, Failure> {
+        self.claims.is_granted(nonce);
+        let ttl = session.client.session_timeout().saturating_sub(since);
+        Ok(Grant::Granted { token: token_of(own)?, ttl })
     }
 
     /// Makes the claim's node, and removes what earlier attempts and sessions have left of it.
@@ -185,16 +210,21 @@ impl ZooKeeperLeaseStore {
     ) -> Result<Grant<FencingToken>, Failure> {
         let owner = seen.queue.oldest().unwrap_or(before);
         let shown = |node| self.claims.shown(node, session, seen.released_ms);
-        if let Some((owner, _)) = shown(owner).zip(shown(before)) {
+        let differ = |token| {
+            let differ = Failure::Unreliable("the numbers of the nodes and the order of their creation differ");
+            if token > own.token { Err(differ) } else { Ok(()) }
+        };
+        if let Some((owner, beside)) = shown(owner).zip(shown(before)) {
+            beside.token.map_or(Ok(()), |token| differ(token.value()))?;
             self.claims.waits(nonce, Place::Beside(path_of(lock, before), session.clone()));
             return Ok(Grant::Held(owner));
         }
         let (owner_data, predecessor) = requests::ahead(&session.client, lock, owner, before).await?;
         match predecessor {
-            Some((stat, _)) if stat.czxid > own.token => {
-                return Err(Failure::Unreliable("the numbers of the nodes and the order of their creation differ"));
+            Some((stat, watcher)) => {
+                differ(stat.czxid)?;
+                self.claims.waits(nonce, Place::Behind(watcher));
             }
-            Some((_, watcher)) => self.claims.waits(nonce, Place::Behind(watcher)),
             None => self.claims.waits(nonce, Place::Next),
         }
         let holder = owner_data.map(|(data, stat)| holder(owner, &data, &stat, seen.released_ms));
@@ -308,6 +338,10 @@ async fn remove_all(session: &Session, lock: &str, nonce: OwnerNonce) -> Result<
         requests::remove(&session.client, lock, node).await?;
     }
     Ok(())
+}
+
+fn token_of(own: &Own) -> Result<FencingToken, Failure> {
+    FencingToken::new(own.token).ok_or(Failure::Unreliable("a transaction below 1"))
 }
 
 /// Of whom nothing is known but that somebody holds, or held a moment ago.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::{Acquire, Handed};
 use crate::capabilities::Order;
@@ -14,19 +14,16 @@ use crate::event;
 use crate::held::{Acquisition, Held, Means};
 use crate::kind::{Granted, Kind};
 use crate::measure;
-use crate::queue::{Baton, Passed, Place, Succession, Turns};
+use crate::queue::{Baton, Passed, Place, Turns};
 use crate::release::release;
 use crate::state::{LeaseState, LeaseStatus};
-use crate::store::{Grant, Holder, LeaseStore, Pause, StoreError, Waiter};
+use crate::store::{Grant, Holder, LeaseStore, StoreError};
 
 /// What an attempt gets although the wait is nearly over: one that has no time to be answered would leave things unknown.
 pub(super) const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
 
 /// How long a failed acquisition waits until the store has taken back what it may have granted.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
-
-/// How long a waiter that is told of a release relies on that: from half of it to all of it.
-const LONGEST_RELIANCE: Duration = Duration::from_secs(2);
 
 /// What the first attempt brought.
 pub(super) enum First<S: LeaseStore, K: Kind> {
@@ -53,6 +50,8 @@ pub(super) struct Attempts<S: LeaseStore> {
     pub(super) waiter: Option<S::Waiter>,
     pub(super) sent: u32,
     pub(super) last: Last,
+    /// Of a lock that was released here, or left to this acquisition, unless somebody else was seen to have it since.
+    pub(super) turns: Option<Turns>,
     pub(super) measured: measure::Acquiring,
     pub(super) waiting: Option<measure::Waiting>,
 }
@@ -70,7 +69,7 @@ impl<S: LeaseStore> Attempts<S> {
             return First::Waits(Box::new(self), answer);
         }
         let limit = self.policy.max_wait.max(SHORTEST_ATTEMPT);
-        match self.attempt::<K>(limit, None).await {
+        match self.attempt::<K>(limit).await {
             Ok(Some((held, token))) => {
                 self.measured.granted();
                 First::Granted(Handed::new(held, K::granted(token)))
@@ -105,6 +104,7 @@ impl<S: LeaseStore> Attempts<S> {
                 self.pause(left, &mut answer).await;
             }
             self.wait_for_turn(self.give_up, &mut answer).await;
+            self.give_way(&mut answer).await;
             if answer.is_closed() {
                 return self.withdraw().await;
             }
@@ -112,8 +112,7 @@ impl<S: LeaseStore> Attempts<S> {
                 return self.take(baton, kind, answer).await;
             }
             let left = self.give_up.saturating_duration_since(Instant::now());
-            let succession = self.place.as_ref().and_then(Place::take_succession);
-            match self.attempt::<K>(left.max(SHORTEST_ATTEMPT), succession).await {
+            match self.attempt::<K>(left.max(SHORTEST_ATTEMPT)).await {
                 Ok(Some((held, token))) => return self.hand_over(held, K::granted(token), answer).await,
                 Ok(None) => {}
                 Err(error) => return self.fail(answer, error).await,
@@ -130,77 +129,24 @@ impl<S: LeaseStore> Attempts<S> {
         }
     }
 
-    /// Waits until this is the first of the process's waiters, or was handed the lease, or has no time left. What an unanswered
-    /// attempt may have got is followed up at once.
-    async fn wait_for_turn<K: Kind>(&mut self, give_up: Instant, answer: &mut Answer<K>) {
-        let Some(place) = &self.place else { return };
-        if matches!(self.last, Last::Unanswered(_)) {
-            return;
-        }
-        while !place.is_first() {
-            tokio::select! {
-                () = place.woken() => {}
-                () = sleep_until(give_up) => return,
-                () = answer.closed() => return,
-            }
-        }
-        // Who is the first because the one before it was granted the lock need not ask before that lease is over.
-        while place.is_held_here() && !place.has_baton() {
-            let look = Instant::now() + reliance(None);
-            tokio::select! {
-                () = place.woken() => {}
-                () = sleep_until(give_up.min(look)) => return,
-                () = answer.closed() => return,
-            }
-        }
-    }
-
-    /// Waits for another attempt: for the store's event, for one of this process, or by polling.
-    async fn pause<K: Kind>(&mut self, left: Duration, answer: &mut Answer<K>) {
-        let holder = if let Last::Held(holder) = &self.last { Some(holder.remaining) } else { None };
-        let first = self.place.as_ref().is_none_or(Place::is_first);
-        if holder.is_some() && !first {
-            // Its turn comes next.
-            return;
-        }
-        let mut poll = self.policy.backoff.delay(self.sent - 1);
-        if let Some(remaining) = holder {
-            poll = poll.min(remaining.max(Duration::from_millis(1)));
-        }
-        let pause = Pause::new(poll.min(left), reliance(holder).min(left));
-        let waiter = self.waiter.get_or_insert_with(|| self.means.store.waiter(self.acquisition.claim()));
-        let woken = async {
-            match &self.place {
-                Some(place) if first => place.woken().await,
-                _ => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = waiter.wait(pause) => {}
-            () = woken => {}
-            () = answer.closed() => {}
-        }
-    }
-
     /// One attempt: held, not held (`last` says why), or an error that ends the acquisition. It is the release of whoever has left the
     /// lock to this one, who is told what became of that.
-    async fn attempt<K: Granted<S::Token>>(
-        &mut self,
-        limit: Duration,
-        succession: Option<Succession>,
-    ) -> Result<Option<Acquired<S>>, Error> {
+    async fn attempt<K: Granted<S::Token>>(&mut self, limit: Duration) -> Result<Option<Acquired<S>>, Error> {
         let sent = self.means.clock.now();
         self.sent += 1;
+        let succession = self.place.as_ref().and_then(Place::take_succession);
+        let left = succession.as_ref().map(|succession| succession.turns);
+        let left = left.or_else(|| self.place.as_ref().and_then(Place::take_turns));
+        self.turns = left.or(self.turns);
         let mut claim = self.acquisition.claim();
         claim.after = succession.as_ref().map(|succession| succession.nonce);
         let attempt = self.means.store.acquire(claim);
         let answer = timeout(self.acquisition.hold.acquire_timeout().min(limit), attempt).await;
-        let turns = succession.as_ref().map_or(Turns::FIRST, |succession| succession.turns);
         if let Some(succession) = succession {
             succession.tell(match &answer {
                 Ok(Ok(Grant::Granted { .. })) => Passed::Taken,
-                Ok(Ok(_)) => Passed::NotOwner,
-                Ok(Err(_)) | Err(_) => Passed::Unknown,
+                Ok(Ok(Grant::Held(_))) => Passed::NotOwner,
+                Ok(Ok(Grant::BelowFloor { .. }) | Err(_)) | Err(_) => Passed::Unknown,
             });
         }
         let answer = match answer {
@@ -217,14 +163,13 @@ impl<S: LeaseStore> Attempts<S> {
                 return Ok(None);
             }
         };
-        self.answered::<K>(answer, sent, turns)
+        self.answered::<K>(answer, sent)
     }
 
     fn answered<K: Granted<S::Token>>(
         &mut self,
         answer: Grant<S::Token>,
         sent: BootTime,
-        turns: Turns,
     ) -> Result<Option<Acquired<S>>, Error> {
         match answer {
             Grant::Granted { token, ttl } => {
@@ -234,12 +179,14 @@ impl<S: LeaseStore> Attempts<S> {
                     self.last = Last::Unanswered(None);
                     return Ok(None);
                 }
+                let turns = self.turns.unwrap_or(Turns::first(self.means.clock.now()));
                 let turns = if K::HANDED_ON.is_some() { turns } else { turns.of_ones_own() };
                 let held = Held::granted(self.acquisition.clone(), &self.means, token, state, turns);
                 event::acquired(&held);
                 Ok(Some((Arc::new(held), token)))
             }
             Grant::Held(holder) => {
+                self.turns = None;
                 self.last = Last::Held(holder);
                 Ok(None)
             }
@@ -320,12 +267,4 @@ impl<S: LeaseStore> Attempts<S> {
         let handed = Held::handed_on(self.acquisition.clone(), &self.means, baton);
         let _released = release(Arc::new(handed), None).await;
     }
-}
-
-/// How long to rely on being told: not much longer than the lease that is waited for, whose end is no event.
-fn reliance(holder: Option<Duration>) -> Duration {
-    let longest = LONGEST_RELIANCE.mul_f64(0.5 + fastrand::f64() / 2.0);
-    // A little after its end, so that it is over by then; and spread, so that not all waiters ask at once.
-    let after = Duration::from_millis(1) + Duration::from_millis(20).mul_f64(fastrand::f64());
-    holder.map_or(longest, |remaining| longest.min(remaining.saturating_add(after)))
 }

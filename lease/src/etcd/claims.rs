@@ -1,6 +1,7 @@
 //! What a process keeps for its claims, and the leases of those that are over.
 //!
-//! Nothing in here decides anything: whose the lock is stands at the server. A process that knows nothing reads it there.
+//! Whose the lock is stands at the server, and a process that knows nothing reads it there. What decides here is that a claim's turn has come,
+//! for a moment: the answer to the release of the one before it has shown it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -105,8 +106,27 @@ pub(super) struct Claims(Mutex<Kept>);
 #[derive(Debug, Default)]
 struct Kept {
     standings: HashMap<OwnerNonce, Standing>,
+    /// Whose each token is, of those that have one.
+    tokens: HashMap<i64, OwnerNonce>,
     slots: Slots,
     idle: Vec<EtcdLease>,
+}
+
+impl Kept {
+    fn remove(&mut self, nonce: OwnerNonce) -> Option<Standing> {
+        let standing = self.standings.remove(&nonce)?;
+        // A cluster that was set back may have issued it twice.
+        if let Some(token) = standing.token.filter(|token| self.tokens.get(token) == Some(&nonce)) {
+            self.tokens.remove(&token);
+        }
+        Some(standing)
+    }
+
+    fn idles(&mut self, lease: EtcdLease) {
+        if self.idle.len() < MOST_IDLE {
+            self.idle.push(lease);
+        }
+    }
 }
 
 impl Claims {
@@ -134,9 +154,9 @@ impl Claims {
     /// How long the lease of a claim of this process lasts, whose key this is.
     pub(super) fn remaining(&self, key: &[u8], token: i64) -> Option<Duration> {
         let kept = self.kept();
-        let mut standings = kept.standings.values();
-        let standing = standings.find(|standing| standing.token == Some(token) && standing.key.as_bytes() == key)?;
-        Some(standing.lease.left_at(BootClock.now()))
+        let standing = kept.standings.get(kept.tokens.get(&token)?)?;
+        let is_it = standing.token == Some(token) && standing.key.as_bytes() == key;
+        is_it.then(|| standing.lease.left_at(BootClock.now()))
     }
 
     /// A lease that is free and has most of its time left.
@@ -157,7 +177,7 @@ impl Claims {
         key: impl FnOnce(usize) -> String,
     ) -> String {
         let mut kept = self.kept();
-        let known = kept.standings.remove(&nonce);
+        let known = kept.remove(nonce);
         let (slot, woken) = match known {
             Some(standing) => (standing.slot, standing.woken),
             None => (kept.slots.take(name), Arc::default()),
@@ -178,19 +198,24 @@ impl Claims {
         key
     }
 
-    /// Another claim stands at the key, and may for as long as its lease.
-    pub(super) fn is_taken(&self, nonce: OwnerNonce) {
+    /// Another claim stands at the key, and may for as long as its lease. The own lease serves the next attempt, unless it was ended because one
+    /// before was in doubt.
+    pub(super) fn is_taken(&self, nonce: OwnerNonce, in_doubt: bool) {
         let mut kept = self.kept();
-        let Kept { standings, slots, .. } = &mut *kept;
-        if let Some(standing) = standings.remove(&nonce) {
-            slots.rest(&standing.name, standing.slot, standing.lease.ttl);
+        let Some(standing) = kept.remove(nonce) else { return };
+        kept.slots.rest(&standing.name, standing.slot, standing.lease.ttl);
+        if !in_doubt {
+            kept.idles(standing.lease);
         }
     }
 
     /// The attempt that was sent last was answered: this is its key. One that was in doubt before stays so, whatever the later ones bring.
     pub(super) fn answered(&self, nonce: OwnerNonce, known: Known, in_doubt: bool) {
-        if let Some(standing) = self.kept().standings.get_mut(&nonce) {
+        let mut kept = self.kept();
+        let Kept { standings, tokens, .. } = &mut *kept;
+        if let Some(standing) = standings.get_mut(&nonce) {
             let Known { key, lease, token } = known;
+            tokens.insert(token, nonce);
             (standing.key, standing.lease, standing.token) = (key, lease, Some(token));
             (standing.place, standing.doubtful) = (None, in_doubt);
         }
@@ -219,15 +244,13 @@ impl Claims {
         }
     }
 
-    /// Whether a claim was seen to be the oldest a moment ago, and its lease has time enough left; told once. Its key, if so.
+    /// The key of a claim that was seen to be the oldest a moment ago; told once.
     pub(super) fn take_turn(&self, nonce: OwnerNonce) -> Option<Known> {
         let mut kept = self.kept();
         let standing = kept.standings.get_mut(&nonce)?;
         let (now, turn) = (BootClock.now(), standing.turn.take()?);
-        let lease = standing.lease;
-        let counts = now.since(turn) < TURN && lease.left_at(now) > lease.ttl / 4 * 3;
-        let token = standing.token.filter(|_| counts)?;
-        Some(Known { key: standing.key.clone(), lease, token })
+        let token = standing.token.filter(|_| now.since(turn) < TURN)?;
+        Some(Known { key: standing.key.clone(), lease: standing.lease, token })
     }
 
     /// Whether an attempt of it may still arrive at the server.
@@ -238,24 +261,20 @@ impl Claims {
     /// The claim has left the queue, and its lease may serve another.
     pub(super) fn end(&self, nonce: OwnerNonce) {
         let mut kept = self.kept();
-        let Kept { standings, slots, idle } = &mut *kept;
-        let Some(standing) = standings.remove(&nonce) else { return };
+        let Some(standing) = kept.remove(nonce) else { return };
         if standing.doubtful {
-            slots.rest(&standing.name, standing.slot, standing.lease.ttl);
+            kept.slots.rest(&standing.name, standing.slot, standing.lease.ttl);
             return;
         }
-        slots.free(&standing.name, standing.slot);
-        if idle.len() < MOST_IDLE {
-            idle.push(standing.lease);
-        }
+        kept.slots.free(&standing.name, standing.slot);
+        kept.idles(standing.lease);
     }
 
     /// The claim is over, and its lease is of no more use.
     pub(super) fn forget(&self, nonce: OwnerNonce) {
         let mut kept = self.kept();
-        let Kept { standings, slots, .. } = &mut *kept;
-        if let Some(standing) = standings.remove(&nonce) {
-            slots.rest(&standing.name, standing.slot, standing.lease.ttl);
+        if let Some(standing) = kept.remove(nonce) {
+            kept.slots.rest(&standing.name, standing.slot, standing.lease.ttl);
         }
     }
 

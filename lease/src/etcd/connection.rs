@@ -167,6 +167,7 @@ impl Doubt<'_> {
             Failure::Invalid => (Outcome::Invalid, self.all_are_invalid()),
             Failure::OfTls => (Outcome::Refused, self.all_refuse()),
             Failure::Passing => (Outcome::Doubtful, false),
+            Failure::Answered => (Outcome::Answered, false),
         };
         self.outcome = outcome;
         StoreError::shared(!is_final, source)
@@ -227,6 +228,8 @@ enum Failure {
     /// The two cannot agree on a connection over TLS.
     OfTls,
     Passing,
+    /// The server has answered, and the next attempt may fare better.
+    Answered,
 }
 
 impl Failed {
@@ -242,6 +245,8 @@ impl Failed {
             Error::InvalidArgs(_) | Error::InvalidUri(_) | Error::InvalidMetadataValue(_) => {
                 Self::new(Failure::Permanent, error)
             }
+            // What this store makes of answers that do not fit together; keep-alives are judged before.
+            Error::LeaseKeepAliveError(_) => Self::new(Failure::Answered, error),
             _ if code.is_some_and(|code| PERMANENT.contains(&code)) => Self::new(Failure::Permanent, error),
             _ if code == Some(INVALID) => Self::new(Failure::Invalid, error),
             _ if is_of_tls(&error) => Self::new(Failure::OfTls, error),

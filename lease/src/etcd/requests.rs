@@ -124,7 +124,7 @@ pub(super) fn owner(claim: &KeyValue) -> Option<OwnerNonce> {
     u128::from_str_radix(hex, 16).ok().map(|nonce| OwnerNonce::from_bytes(nonce.to_be_bytes()))
 }
 
-/// What is written beside a key: when, by the clock of its writer, and a word. Only shown.
+/// What is written beside a key: when, by the clock of its writer, which is only shown, and whose it is.
 #[derive(Debug, Default)]
 pub(super) struct Record<'a> {
     at_ms: u64,
@@ -171,11 +171,23 @@ pub(super) async fn look(client: &Client, keys: &Keys, own: Option<&str>) -> Res
     client.kv_client().txn(Txn::new().and_then(gets)).await.map(|response| Seen::read(&response))
 }
 
-/// Looks through the whole queue for a claim of which this process knows no key.
+/// Looks through the whole queue for a claim of which this process knows no key, from the oldest on and so many at a time.
 pub(super) async fn find(client: &Client, keys: &Keys, nonce: OwnerNonce) -> Result<Option<KeyValue>, Error> {
-    let all = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend);
-    let mut found = client.kv_client().get(&*keys.queue, Some(all)).await?;
-    Ok(found.take_kvs().into_iter().find(|claim| owner(claim) == Some(nonce)))
+    const PAGE: i64 = 256;
+    let page = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(PAGE);
+    let mut from = 0;
+    loop {
+        let page = page.clone().with_min_create_revision(from);
+        let mut found = client.kv_client().get(&*keys.queue, Some(page)).await?;
+        let (found, more) = (found.take_kvs(), found.more());
+        // One transaction creates one claim, so that no two have the same.
+        let last = found.last().map(KeyValue::create_revision);
+        let own = found.into_iter().find(|claim| owner(claim) == Some(nonce));
+        match last.filter(|_| more) {
+            Some(last) if own.is_none() => from = last + 1,
+            _ => return Ok(own),
+        }
+    }
 }
 
 /// How a claim has left the queue.

@@ -1,11 +1,12 @@
 //! A period of a job, and whether it is done.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use leastlock_core::{Statement, classify};
 use sqlx::Pool;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::Error;
 use crate::lock_name::LockName;
@@ -98,7 +99,9 @@ impl Period {
     /// # Cancel safety
     /// Safe: it changes nothing.
     pub async fn done<DB: LeaseSql>(&self, pool: &Pool<DB>) -> Result<Option<Done>, Error> {
-        self.read(pool).await.map_err(database::<DB>(READ))
+        let failed = database::<DB>(READ);
+        let mut connection = pool.acquire().await.map_err(&failed)?;
+        self.read::<DB>(&mut connection).await.map_err(failed)
     }
 
     /// For as long as a lease is waited for: a database that is away keeps nobody for as long as its pool would.
@@ -107,14 +110,18 @@ impl Period {
         pool: &Pool<DB>,
         limit: Duration,
     ) -> Result<Option<Done>, Error> {
-        let away = |_elapsed| Err(sqlx::Error::PoolTimedOut);
-        timeout(limit, self.read(pool)).await.unwrap_or_else(away).map_err(database::<DB>(READ))
+        let read = async {
+            let by = Instant::now() + limit;
+            let mut connection = timeout_at(by, pool.acquire()).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+            let slow = |_elapsed| Err(sqlx::Error::Io(ErrorKind::TimedOut.into()));
+            timeout_at(by, self.read::<DB>(&mut connection)).await.unwrap_or_else(slow)
+        };
+        read.await.map_err(database::<DB>(READ))
     }
 
-    async fn read<DB: LeaseSql>(&self, pool: &Pool<DB>) -> Result<Option<Done>, sqlx::Error> {
-        let mut connection = pool.acquire().await?;
+    async fn read<DB: LeaseSql>(&self, connection: &mut DB::Connection) -> Result<Option<Done>, sqlx::Error> {
         let read = Statement::new(DB::ONCE_DONE).bind(self.job()).bind(self.period());
-        let Some(row) = read.fetch_optional::<DB>(&mut connection).await? else { return Ok(None) };
+        let Some(row) = read.fetch_optional::<DB>(connection).await? else { return Ok(None) };
         let duration = |index| Ok::<_, sqlx::Error>(Duration::from_millis(row.int(index)?.unsigned_abs()));
         Ok(Some(Done { owner: OwnerHash::of(&row.bytes(0)?), took: duration(1)?, age: duration(2)? }))
     }

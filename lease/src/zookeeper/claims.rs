@@ -144,9 +144,7 @@ impl Claims {
         let mut kept = self.kept();
         let standing = kept.standings.get_mut(&nonce).filter(|standing| standing.session.id() == session.id())?;
         let since = BootClock.now().since(standing.turn.take()?);
-        let own = standing.own.clone().filter(|_| since < TURN)?;
-        (standing.granted, standing.place) = (true, None);
-        Some((own, since))
+        Some((standing.own.clone().filter(|_| since < TURN)?, since))
     }
 
     /// Notified when the claim's turn has come by way of this process.

@@ -34,6 +34,8 @@ mount!(suite:
     a_lock_goes_to_the_oldest_claim,
     a_waiter_that_is_gone_is_passed_over,
     a_waiter_hears_of_a_lease_that_has_run_out,
+    a_turn_that_is_told_of_is_refused_below_the_floor,
     l17_who_waits_stands_anew_above_the_raised_token;
     by_itself: a_waiter_keeps_its_place_beyond_its_ttl,
+    a_turn_that_is_told_of_brings_a_whole_lease,
 );

@@ -8,4 +8,6 @@ crate::rig::mount!(suite:
     a_lock_that_was_left_to_one_who_is_gone_is_released,
     an_unanswered_takeover_is_found_by_the_next_attempt,
     passing_on_ends_so_that_other_processes_get_their_turn,
+    another_process_gets_in_while_one_always_has_waiters,
+    a_release_does_not_wait_for_a_waiter_that_is_not_answered,
 );

@@ -7,6 +7,7 @@ use leastlock_lease::{FencedStore, Hold, Leases, LockName};
 use leastlock_testkit::TestEngine;
 use sqlx::Transaction;
 
+use crate::clock::ManualClock;
 use crate::rig::Rig;
 use crate::wire::{Control, Wire};
 
@@ -39,6 +40,12 @@ pub(crate) fn leases<R: Rig>(rig: &R) -> Leases<R::Store> {
 pub(crate) fn hastened<S: FencedStore>(store: S) -> (Leases<Wire<S>>, Arc<Control>) {
     let (wire, control) = Wire::new(store);
     (Leases::new(wire).clock(control.clock.clone()), control)
+}
+
+/// As another process has them, by whose clock no time passes, however slow the machine is.
+pub(crate) fn unhurried<S: FencedStore>(store: S) -> (Leases<Wire<S>>, Arc<Control>) {
+    let (wire, control) = Wire::new(store);
+    (Leases::new(wire).clock(ManualClock::new()), control)
 }
 
 pub(crate) async fn write<DB: TestEngine>(

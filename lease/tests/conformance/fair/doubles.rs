@@ -17,6 +17,8 @@ pub(crate) enum Mistake {
     TrustsItsPredecessor,
     /// Leaves the queue between two attempts.
     LosesItsPlace,
+    /// Asks for the floor when it takes its place, and not when its turn comes.
+    ForgetsTheFloor,
 }
 
 pub(crate) struct Mistaken<R: Rig> {
@@ -39,7 +41,10 @@ impl<R: Rig> LeaseStore for Mistaken<R> {
 
     const CAPABILITIES: Capabilities = R::Store::CAPABILITIES;
 
-    async fn acquire(&self, claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
+    async fn acquire(&self, mut claim: Claim<'_>) -> Result<Grant<FencingToken>, StoreError> {
+        if self.mistake == Mistake::ForgetsTheFloor {
+            claim.floor = None;
+        }
         let before = self.before.lock().unwrap().get(&claim.nonce).copied().flatten();
         if let Some(before) = before
             && self.mistake == Mistake::TrustsItsPredecessor

@@ -1,5 +1,9 @@
-use leastlock_lease::{Acquire, Claim, CorrectnessLease, FencedStore, Grant, Hold, LeaseStore, Leases, Released};
-use tokio::time::timeout;
+use std::time::Duration;
+
+use leastlock_lease::{
+    Acquire, Claim, CorrectnessLease, FencedStore, Grant, Hold, LeaseStore, Leases, Release, Released,
+};
+use tokio::time::{sleep, timeout};
 
 use super::FairRig;
 use super::suite::{SHORT_TTL, nonces};
@@ -28,6 +32,20 @@ pub(crate) async fn a_waiter_keeps_its_place_beyond_its_ttl<R: FairRig>(rig: R) 
     let last = timeout(LIMIT, last).await.expect("nobody is before it").unwrap();
     assert!(last.token() > token);
     assert!(matches!(double.acquire(Claim::new(&name, silent, SHORT_TTL)).await.unwrap(), Grant::Held(_)));
+}
+
+pub(crate) async fn a_turn_that_is_told_of_brings_a_whole_lease<R: FairRig>(rig: R) {
+    const TTL: Duration = Duration::from_secs(10);
+    let (store, name, [holder, waits]) = (rig.store(), lock(), nonces());
+    assert!(matches!(store.acquire(Claim::new(&name, holder, LONG)).await.unwrap(), Grant::Granted { .. }));
+    assert!(matches!(store.acquire(Claim::new(&name, waits, TTL)).await.unwrap(), Grant::Held(_)));
+    // More than what counts as just extended, and less than what a claim's lease must have left.
+    sleep(TTL / 8).await;
+    assert_eq!(store.release(Claim::new(&name, holder, LONG)).await.unwrap(), Release::Released);
+    let Grant::Granted { ttl, .. } = store.acquire(Claim::new(&name, waits, TTL)).await.unwrap() else {
+        panic!("its turn has come")
+    };
+    assert!(ttl + TTL / 20 >= TTL, "{ttl:?}");
 }
 
 async fn acquire(store: impl FencedStore, hold: Hold) -> CorrectnessLease {

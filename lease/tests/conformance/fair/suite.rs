@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::FairRig;
 use super::doubles::{Mistake, Mistaken};
 #[cfg(feature = "etcd")]
-pub(crate) use super::place::a_waiter_keeps_its_place_beyond_its_ttl;
+pub(crate) use super::place::{a_turn_that_is_told_of_brings_a_whole_lease, a_waiter_keeps_its_place_beyond_its_ttl};
 use crate::admin::{Admin, approval};
 use crate::world::{LIMIT, LONG, eventually, lock};
 
@@ -136,6 +136,36 @@ async fn granted(store: &impl FencedStore, nonce: OwnerNonce) -> FencingToken {
         Grant::Granted { token, .. } => token,
         other => panic!("{other:?}"),
     }
+}
+
+pub(crate) async fn a_turn_that_is_told_of_is_refused_below_the_floor<R: FairRig>(rig: R) {
+    assert!(!granted_below_the_floor(rig.store()).await);
+    rig.forget().await;
+    let double = Mistaken::new(&rig, Mistake::ForgetsTheFloor);
+    assert!(granted_below_the_floor(double).await, "the double holds a lock with a token that the resource refuses");
+}
+
+/// A claim stands in the queue below its floor, as one does whose removal was not answered, and the release of the one before it, by the same
+/// store, tells that its turn has come; answers whether it is granted.
+async fn granted_below_the_floor(store: impl FencedStore) -> bool {
+    let (name, [holder, below, next]) = (lock(), nonces());
+    let token = granted(&store, holder).await;
+    assert!(matches!(store.acquire(claim(&name, below)).await.unwrap(), Grant::Held(_)));
+    assert_eq!(store.release(claim(&name, holder)).await.unwrap(), Release::Released);
+    let mut sealed = claim(&name, below);
+    sealed.floor = FencingToken::new(token.value() + (1 << 40));
+    let was_granted = match store.acquire(sealed).await.unwrap() {
+        Grant::Granted { token: later, .. } => later > token,
+        Grant::BelowFloor { token: later } => {
+            assert!(later > token);
+            assert!(granted(&store, next).await > later, "it has left the queue");
+            assert_eq!(store.release(claim(&name, next)).await.unwrap(), Release::Released);
+            false
+        }
+        other @ Grant::Held(_) => panic!("{other:?}"),
+    };
+    let _ = store.release(sealed).await.unwrap();
+    was_granted
 }
 
 pub(crate) async fn a_waiter_hears_of_a_lease_that_has_run_out<R: FairRig>(rig: R) {

@@ -1,17 +1,19 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use leastlock_lease::{
-    Acquire, Claim, CorrectnessLease, Error, FencedStore, Grant, LeaseStore, Leases, OwnerNonce, Release, Released,
-    Renewal,
+    Acquire, Claim, CorrectnessLease, Error, FencedStore, Grant, Hold, LeaseStore, Leases, OwnerNonce, Release,
+    Released, Renewal,
 };
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::clock::ManualClock;
 use crate::holding::doubles::{Mistake, Mistaken};
 use crate::rig::Rig;
 use crate::wire::{Control, Wire};
-use crate::world::{LIMIT, LONG, fixed, leases, lock};
+use crate::world::{LIMIT, LONG, eventually, fixed, leases, lock, unhurried};
 
 pub(crate) async fn a_claim_takes_over_from_whom_it_comes_after_and_from_nobody_else<R: Rig>(rig: R) {
     let takes_over = R::Store::CAPABILITIES.takes_over;
@@ -69,8 +71,7 @@ fn waits<S: FencedStore>(leases: &Leases<S>) -> Waiting {
 
 /// A holder and one who waits for it, on a store whose requests are counted.
 async fn holder_and_waiter<R: Rig>(rig: &R) -> (CorrectnessLease, Waiting, Arc<Control>, Leases<Wire<R::Store>>) {
-    let (wire, control) = Wire::new(rig.store());
-    let leases = Leases::new(wire);
+    let (leases, control) = unhurried(rig.store());
     let first = leases.acquire(&lock(), fixed()).await.unwrap();
     let waiter = waits(&leases);
     control.reached("waiter made", 1).await;
@@ -127,4 +128,65 @@ pub(crate) async fn passing_on_ends_so_that_other_processes_get_their_turn<R: Ri
     }
     assert_eq!(lease.release().await, Released::Released);
     assert_eq!(waiter.await.unwrap().unwrap().release().await, Released::Released);
+}
+
+pub(crate) async fn another_process_gets_in_while_one_always_has_waiters<R: Rig>(rig: R) {
+    assert!(another_gets_in(&rig, Duration::from_millis(500), 400).await);
+    rig.forget().await;
+    if R::Store::CAPABILITIES.takes_over {
+        // The double counts and has no sense of time.
+        assert!(!another_gets_in(&rig, Duration::ZERO, 24).await, "the double never lets go of the lock");
+    }
+}
+
+/// A process has the lock that another waits for, for as long as `hold` each time, by its own clock; answers whether the other gets it within
+/// so many turns.
+async fn another_gets_in<R: Rig>(rig: &R, hold: Duration, turns: usize) -> bool {
+    let (wire, control) = Wire::new(rig.store());
+    let clock = ManualClock::new();
+    let leases = Leases::new(wire).clock(clock.clone());
+    let mut lease = leases.acquire(&lock(), fixed()).await.unwrap();
+    let (wire, others) = Wire::new(rig.store());
+    let mut other = waits(&Leases::new(wire));
+    others.reached("waiter made", 1).await;
+    for turn in 1..=turns {
+        let mut waiter = waits(&leases);
+        control.reached("waiter made", turn).await;
+        clock.jump(hold);
+        assert_eq!(lease.release().await, Released::Released);
+        tokio::select! {
+            got = &mut other => {
+                waiter.abort();
+                drop(waiter.await);
+                assert_eq!(got.unwrap().expect("within its wait").release().await, Released::Released);
+                return true;
+            }
+            got = &mut waiter => lease = got.unwrap().unwrap(),
+        }
+    }
+    other.abort();
+    drop(other.await);
+    assert_eq!(lease.release().await, Released::Released);
+    false
+}
+
+pub(crate) async fn a_release_does_not_wait_for_a_waiter_that_is_not_answered<R: Rig>(rig: R) {
+    // Whatever is sent for it may take half a minute.
+    let hold = Hold::fixed(Duration::from_hours(1));
+    let (wire, control) = Wire::new(rig.store());
+    let leases = Leases::new(wire);
+    let first = leases.acquire(&lock(), hold).await.unwrap();
+    let others = leases.clone();
+    let waiter = tokio::spawn(async move { others.acquire_with(&lock(), hold, Acquire::waiting(LIMIT)).await });
+    control.reached("waiter made", 1).await;
+    eventually("no attempt is on its way", async || control.count("acquire sent") == control.count("acquire done"))
+        .await;
+    Control::close(&control.acquire_gate);
+    let sent = control.count("acquire sent");
+    control.reached("acquire sent", sent + 1).await;
+    let released = timeout(LIMIT / 2, first.release()).await.expect("the waiter's attempt is none of its business");
+    assert_eq!(released, Released::Released);
+    Control::open(&control.acquire_gate);
+    let second = waiter.await.unwrap().unwrap();
+    assert_eq!(second.release().await, Released::Released);
 }

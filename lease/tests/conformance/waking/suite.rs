@@ -3,8 +3,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leastlock_lease::{
-    Acquire, BootClock, Claim, Clock, EfficiencyLease, Error, Grant, Hold, LeaseStatus, LeaseStore, Leases, OwnerNonce,
-    Pause, Polling, Released, Waiter, WakeUp,
+    Acquire, Claim, EfficiencyLease, Error, FencedStore, Grant, Hold, LeaseStore, Leases, OwnerNonce, Pause, Polling,
+    Released, Waiter, WakeUp,
 };
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::doubles::Deaf;
 use crate::rig::Rig;
 use crate::wire::{Control, Wire};
-use crate::world::{LIMIT, LONG, SOON, fixed, hastened, leases, lock};
+use crate::world::{LIMIT, LONG, SOON, fixed, hastened, leases, lock, unhurried};
 
 /// So long that whoever wakes earlier was woken.
 const FAR: Pause = Pause::new(Duration::from_hours(1), Duration::from_hours(1));
@@ -72,33 +72,28 @@ pub(crate) async fn a_release_in_the_process_is_heard_without_the_store<R: Rig>(
 }
 
 fn renewed() -> Hold {
-    Hold::renewed(SOON)
+    Hold::renewed(LONG)
 }
 
 /// A holder and a waiter of one process, on a store whose requests are counted.
-async fn holder_and_waiter<R: Rig>(
-    rig: &R,
-) -> (EfficiencyLease, JoinHandle<Result<EfficiencyLease, Error>>, Arc<Control>, Leases<Wire<R::Store>>) {
-    holding_and_waiting(rig, renewed(), renewed()).await
-}
-
-async fn holding_and_waiting<R: Rig>(
-    rig: &R,
+async fn holder_and_waiter<S: FencedStore>(
+    leases: &Leases<Wire<S>>,
+    control: &Control,
     holds: Hold,
     waits: Hold,
-) -> (EfficiencyLease, JoinHandle<Result<EfficiencyLease, Error>>, Arc<Control>, Leases<Wire<R::Store>>) {
-    let (leases, control) = hastened(rig.store());
+) -> (EfficiencyLease, JoinHandle<Result<EfficiencyLease, Error>>) {
     let first = leases.acquire_efficiency(&lock(), holds).await.unwrap();
     let waiter = tokio::spawn({
         let leases = leases.clone();
         async move { leases.acquire_efficiency_with(&lock(), waits, Acquire::waiting(LIMIT)).await }
     });
     control.reached("waiter made", 1).await;
-    (first, waiter, control, leases)
+    (first, waiter)
 }
 
 pub(crate) async fn an_efficiency_lease_goes_to_the_next_waiter_without_a_trip<R: Rig>(rig: R) {
-    let (first, waiter, control, leases) = holder_and_waiter(&rig).await;
+    let (leases, control) = unhurried(rig.store());
+    let (first, waiter) = holder_and_waiter(&leases, &control, renewed(), renewed()).await;
     let token = rig.look().await.token;
     assert_eq!(first.release().await, Released::Released);
     let second = waiter.await.unwrap().unwrap();
@@ -128,19 +123,20 @@ pub(crate) async fn a_lease_is_not_handed_on_to_a_hold_of_another_ttl<R: Rig>(ri
     let longer = Hold::renewed(renewed().ttl() * 3);
     for (from, to, handed_on) in [(renewed(), longer, false), (longer, renewed(), false), (longer, longer, true)] {
         rig.forget().await;
-        let (first, waiter, _control, _leases) = holding_and_waiting(&rig, from, to).await;
+        let (leases, control) = unhurried(rig.store());
+        let (first, waiter) = holder_and_waiter(&leases, &control, from, to).await;
         let token = rig.look().await.token;
         assert_eq!(first.release().await, Released::Released);
         let second = waiter.await.unwrap().unwrap();
         assert_eq!(rig.look().await.token == token, handed_on, "{from:?} to {to:?}");
-        let LeaseStatus::Held { deadline } = second.status() else { panic!("{:?}", second.status()) };
-        assert!(deadline.since(BootClock.now()) < to.ttl(), "it believes in no more than it has asked for");
+        assert!(second.remaining().unwrap() < to.ttl(), "it believes in no more than it has asked for");
         assert_eq!(second.release().await, Released::Released);
     }
 }
 
 pub(crate) async fn a_lease_handed_on_is_renewed_and_released_by_its_new_holder<R: Rig>(rig: R) {
-    let (first, waiter, control, _leases) = holder_and_waiter(&rig).await;
+    let ((leases, control), hold) = (hastened(rig.store()), Hold::renewed(SOON));
+    let (first, waiter) = holder_and_waiter(&leases, &control, hold, hold).await;
     assert_eq!(first.release().await, Released::Released);
     let second = waiter.await.unwrap().unwrap();
     let before = control.count("renewal done");
@@ -153,8 +149,7 @@ pub(crate) async fn a_lease_handed_on_is_renewed_and_released_by_its_new_holder<
 
 pub(crate) async fn handing_on_ends_so_that_other_processes_get_their_turn<R: Rig>(rig: R) {
     const IN_A_ROW: usize = 32;
-    let (wire, control) = Wire::new(rig.store());
-    let leases = Leases::new(wire);
+    let (leases, control) = unhurried(rig.store());
     let mut lease = leases.acquire_efficiency(&lock(), renewed()).await.unwrap();
     for turn in 0..=IN_A_ROW {
         let next = tokio::spawn({
