@@ -40,7 +40,8 @@ async fn a_release_wakes_whoever_waits_in_the_server<DB: TestEngine + AdvisorySq
     // Who gives up its place keeps nobody from the lock, and leaves no session behind.
     assert_eq!(comes_later.release(third).await.unwrap(), Release::NotOwner);
     assert_eq!(waits.release(second).await.unwrap(), Release::Released);
-    assert!(!rig.look().await.held);
+    // The server may give the lock to the session that is on its way out, for the moment until it is.
+    eventually("nobody has it", async || !rig.look().await.held).await;
 }
 
 async fn a_lease_that_nobody_will_release_ends_after_what_remains_of_it<DB: TestEngine + AdvisorySql + LeaseSql>() {
