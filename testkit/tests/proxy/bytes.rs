@@ -59,12 +59,12 @@ async fn a_server_without_answers_is_still_asked_until_healed() {
     let heard = Arc::new(AtomicUsize::new(0));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let proxy = FaultProxy::start(listener.local_addr().expect("it listens")).await;
-    let hears = Arc::clone(&heard);
+    let counter = Arc::clone(&heard);
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
             let mut bytes = [0; 16];
             while let Ok(length @ 1..) = client.read(&mut bytes).await {
-                hears.fetch_add(length, Ordering::SeqCst);
+                counter.fetch_add(length, Ordering::SeqCst);
                 client.write_all(&bytes[..length]).await.expect("carried");
             }
         }
