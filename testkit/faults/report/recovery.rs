@@ -85,8 +85,13 @@ mod tests {
 
     fn struck(began: u64, ended: u64) -> Struck {
         let [began, ended] = [began, ended].map(Duration::from_millis);
-        let injection =
-            Injection { at: began, blow: Blow::Stop, target: 0, is_for_the_latest: false, lasts: ended.saturating_sub(began) };
+        let injection = Injection {
+            at: began,
+            blow: Blow::Stop,
+            target: 0,
+            is_for_the_latest: false,
+            lasts: ended.saturating_sub(began),
+        };
         Struck { injection, target: "client-1".to_owned(), place: 0, began, ended }
     }
 
