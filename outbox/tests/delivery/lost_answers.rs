@@ -1,6 +1,8 @@
 //! A database whose answers get lost, or that falls silent (the servers, through a proxy: SQLite's statements are calls, not
 //! messages).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leastlock_outbox::{MemorySink, OutboxSql, Relay};
@@ -71,16 +73,15 @@ async fn recovers<DB: Proxied + OutboxSql>(
     let (proxy, pool) = through_proxy(&database).await;
     // Two lost renewals end no lease.
     let times = if lost == Request::Renewal { 3 } else { 1 };
-    let mut seen = 0;
-    let is_lost = move |sql: &str| {
-        let is_it = sql.contains(lost.mark::<DB>());
-        seen += u64::from(is_it);
-        is_it && seen <= times
-    };
+    // One that the relay gives up before it is answered is no lost answer: they are lost until there were enough.
+    let enough = Arc::new(AtomicBool::new(false));
+    let were_enough = Arc::clone(&enough);
+    let is_lost = move |sql: &str| sql.contains(lost.mark::<DB>()) && !were_enough.load(Ordering::SeqCst);
     proxy.swallow_reply_to(is_lost, then);
     let reading = start(&pool);
     commit(&outbox, &database.pool, "k", "1").await;
     proxy.fired(times, PATIENCE).await;
+    enough.store(true, Ordering::SeqCst);
     if lost == Request::Renewal {
         // The deadline that was not prolonged has to pass.
         remember_firing(&database).await;
