@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
 use leastlock_testkit::proxy::{FaultProxy, mysql, postgres};
-use tokio::net::lookup_host;
 
 use crate::ground::{Addresses, Server};
 
@@ -42,11 +40,7 @@ impl Network {
                     (proxy, through)
                 }
                 Server::Redis | Server::Etcd | Server::ZooKeeper | Server::Provider => {
-                    let authority = authority(address);
-                    let upstream = lookup_host(authority).await?.next().context("the host has an address")?;
-                    let proxy = FaultProxy::start(upstream).await;
-                    let through = address.replacen(authority, &proxy.address().to_string(), 1);
-                    (proxy, through)
+                    FaultProxy::to_server_in(address).await?
                 }
             };
             network.addresses.insert(*server, through);
@@ -63,29 +57,5 @@ impl Network {
     /// Ends all faults.
     pub(crate) fn heal(&self) {
         self.proxies.values().for_each(FaultProxy::heal);
-    }
-}
-
-/// Host and port of an address with a scheme or without.
-fn authority(address: &str) -> &str {
-    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-    let authority = rest.split('/').next().unwrap_or(rest);
-    authority.rsplit('@').next().unwrap_or(authority)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_server_in_an_address_is_found() {
-        for (address, server) in [
-            ("redis://127.0.0.1:6379/", "127.0.0.1:6379"),
-            ("redis://user:secret@[::1]:6379/0", "[::1]:6379"),
-            ("http://127.0.0.1:2379", "127.0.0.1:2379"),
-            ("127.0.0.1:2181/chroot", "127.0.0.1:2181"),
-        ] {
-            assert_eq!(authority(address), server);
-        }
     }
 }

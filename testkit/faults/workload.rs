@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::ground::Ground;
+use crate::ground::{Ground, Server};
 use crate::inject::Blow;
 use crate::part::Part;
 use crate::record::Journal;
@@ -87,6 +87,19 @@ impl Choice {
     /// To any process.
     pub(crate) fn any(blow: Blow, lasts_ms: Range<u64>) -> Self {
         Self { blow, role: None, lasts_ms }
+    }
+
+    /// What may become of the way to a database: of any process, or only of a role's.
+    pub(crate) fn on_the_way_to(database: Server, role: Option<&'static str>) -> [Self; 6] {
+        [
+            (Blow::Delay(database), 500..2_000),
+            (Blow::BlackHole(database), 1_000..6_000),
+            (Blow::Mute(database), 1_000..6_000),
+            (Blow::Cut(database), 200..2_000),
+            (Blow::SwallowCommit(database), 500..2_000),
+            (Blow::LoseCommit(database), 500..2_000),
+        ]
+        .map(|(blow, lasts_ms)| Self { blow, role, lasts_ms })
     }
 
     /// To a process of a role.

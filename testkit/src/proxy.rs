@@ -42,6 +42,7 @@ use link::Open;
 
 pub use server::Proxied;
 
+mod authority;
 mod conversation;
 mod faults;
 mod kafka;

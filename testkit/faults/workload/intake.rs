@@ -60,7 +60,7 @@ impl<DB: shop::Engine> Workload for Intake<DB> {
 
     fn menu(&self) -> Vec<Choice> {
         let database = DB::SERVER;
-        vec![
+        let mut menu = vec![
             Choice::any(Blow::Kill, 1..2),
             Choice::of("client", Blow::KillAt(shop::TAKEN), 500..1_000),
             Choice::of("client", Blow::KillAt(shop::APPENDED), 500..1_000),
@@ -68,18 +68,16 @@ impl<DB: shop::Engine> Workload for Intake<DB> {
             Choice::of("relay", Blow::Kill, 1..2),
             Choice::of("relay", Blow::Stop, 500..6_000),
             Choice::any(Blow::Stop, 500..6_000),
-            Choice::any(Blow::Delay(database), 500..2_000),
-            Choice::any(Blow::BlackHole(database), 1_000..6_000),
-            Choice::any(Blow::Mute(database), 1_000..6_000),
-            Choice::any(Blow::Cut(database), 200..2_000),
-            Choice::any(Blow::SwallowCommit(database), 500..2_000),
-            Choice::any(Blow::LoseCommit(database), 500..2_000),
+        ];
+        menu.extend(Choice::on_the_way_to(database, None));
+        menu.extend([
             Choice::any(Blow::Terminate(database), 1..2),
             Choice::of("relay", Blow::Delay(Server::Kafka), 500..2_000),
             Choice::of("relay", Blow::BlackHole(Server::Kafka), 1_000..6_000),
             Choice::of("relay", Blow::Mute(Server::Kafka), 1_000..6_000),
             Choice::of("relay", Blow::Cut(Server::Kafka), 200..2_000),
-        ]
+        ]);
+        menu
     }
 
     /// A relay's lease, and what a transaction that nobody goes on with holds.

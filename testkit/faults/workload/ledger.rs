@@ -52,7 +52,7 @@ impl Workload for Ledger {
 
     fn menu(&self) -> Vec<Choice> {
         let of = |blow, lasts_ms| Choice::of("worker", blow, lasts_ms);
-        vec![
+        let mut menu = vec![
             Choice::any(Blow::Kill, 1..2),
             of(Blow::Kill, 1..2),
             of(Blow::KillAt(worker::MOVED), 500..1_000),
@@ -60,18 +60,16 @@ impl Workload for Ledger {
             // Beyond the session.
             of(Blow::Stop, 7_000..10_000),
             of(Blow::StopAt(worker::MOVED), 7_000..10_000),
-            of(Blow::Delay(Server::Postgres), 500..2_000),
-            of(Blow::BlackHole(Server::Postgres), 1_000..6_000),
-            of(Blow::Mute(Server::Postgres), 1_000..6_000),
-            of(Blow::Cut(Server::Postgres), 200..2_000),
-            of(Blow::SwallowCommit(Server::Postgres), 500..2_000),
-            of(Blow::LoseCommit(Server::Postgres), 500..2_000),
+        ];
+        menu.extend(Choice::on_the_way_to(Server::Postgres, Some("worker")));
+        menu.extend([
             of(Blow::Terminate(Server::Postgres), 1..2),
             of(Blow::Delay(Server::Kafka), 500..2_000),
             of(Blow::BlackHole(Server::Kafka), 1_000..9_000),
             of(Blow::Mute(Server::Kafka), 1_000..9_000),
             of(Blow::Cut(Server::Kafka), 200..2_000),
-        ]
+        ]);
+        menu
     }
 
     fn longest_lease(&self) -> Duration {

@@ -49,7 +49,7 @@ impl Workload for Payments {
 
     fn menu(&self) -> Vec<Choice> {
         let of = |blow, lasts_ms| Choice::of("client", blow, lasts_ms);
-        vec![
+        let mut menu = vec![
             Choice::any(Blow::Kill, 1..2),
             Choice::of("provider", Blow::KillAt(provider::CHARGED), 500..1_000),
             Choice::of("provider", Blow::Stop, 500..3_000),
@@ -60,18 +60,16 @@ impl Workload for Payments {
             of(Blow::StopAt(service::CALLING), 4_000..6_000),
             of(Blow::StopAt(service::PAID), 4_000..6_000),
             of(Blow::Stop, 500..6_000),
-            of(Blow::Delay(Server::Postgres), 500..2_000),
-            of(Blow::BlackHole(Server::Postgres), 1_000..6_000),
-            of(Blow::Mute(Server::Postgres), 1_000..6_000),
-            of(Blow::Cut(Server::Postgres), 200..2_000),
-            of(Blow::SwallowCommit(Server::Postgres), 500..2_000),
-            of(Blow::LoseCommit(Server::Postgres), 500..2_000),
+        ];
+        menu.extend(Choice::on_the_way_to(Server::Postgres, Some("client")));
+        menu.extend([
             of(Blow::Terminate(Server::Postgres), 1..2),
             of(Blow::Delay(Server::Provider), 500..2_000),
             of(Blow::BlackHole(Server::Provider), 1_000..6_000),
             of(Blow::Mute(Server::Provider), 1_000..6_000),
             of(Blow::Cut(Server::Provider), 200..2_000),
-        ]
+        ]);
+        menu
     }
 
     /// A claim's lease, and how long one call of the database may take.

@@ -63,16 +63,8 @@ where
             return menu;
         }
         let server = DB::SERVER;
-        menu.extend([
-            Choice::any(Blow::Stop, 500..4_000),
-            Choice::any(Blow::StopAt(client::DEBITED), 1_000..13_000),
-            Choice::any(Blow::Delay(server), 500..2_000),
-            Choice::any(Blow::BlackHole(server), 1_000..6_000),
-            Choice::any(Blow::Mute(server), 1_000..6_000),
-            Choice::any(Blow::Cut(server), 200..2_000),
-            Choice::any(Blow::SwallowCommit(server), 500..2_000),
-            Choice::any(Blow::LoseCommit(server), 500..2_000),
-        ]);
+        menu.extend([Choice::any(Blow::Stop, 500..4_000), Choice::any(Blow::StopAt(client::DEBITED), 1_000..13_000)]);
+        menu.extend(Choice::on_the_way_to(server, None));
         menu
     }
 

@@ -7,7 +7,6 @@ use leastlock_core::Engine;
 use leastlock_lease::MIGRATIONS;
 use leastlock_testkit::proxy::{FaultProxy, mysql, postgres};
 use leastlock_testkit::{REDIS_URLS, TestDatabase};
-use tokio::net::lookup_host;
 
 use super::door::{self, Doors, is_one_file};
 use super::holder::{Conduct, Task};
@@ -119,13 +118,7 @@ impl<DB: Doors> Ground<DB> {
         let (doors, resource) = through::<DB>(&task.resource).await;
         let (locks, store) = match &self.locks {
             Server::Beside => through::<DB>(&task.store).await,
-            Server::Redis(_) | Server::Etcd(_) | Server::ZooKeeper(_) => {
-                let server = authority(&task.store);
-                let address = lookup_host(server).await?.next().context("the host has an address")?;
-                let proxy = FaultProxy::start(address).await;
-                let store = task.store.replacen(server, &proxy.address().to_string(), 1);
-                (proxy, store)
-            }
+            Server::Redis(_) | Server::Etcd(_) | Server::ZooKeeper(_) => FaultProxy::to_server_in(&task.store).await?,
         };
         (task.store, task.resource) = (store, resource);
         Ok(Network { locks, doors })
@@ -156,29 +149,5 @@ async fn through<DB: Doors>(url: &str) -> (FaultProxy, String) {
         let proxy = FaultProxy::to_postgres(url).await;
         let url = postgres::through(&proxy, url);
         (proxy, url)
-    }
-}
-
-/// Host and port of an address with a scheme or without.
-fn authority(address: &str) -> &str {
-    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-    let authority = rest.split('/').next().unwrap_or(rest);
-    authority.rsplit('@').next().unwrap_or(authority)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_server_in_an_address_is_found() {
-        for (address, server) in [
-            ("redis://127.0.0.1:6379/", "127.0.0.1:6379"),
-            ("redis://user:secret@[::1]:6379/0", "[::1]:6379"),
-            ("http://127.0.0.1:2379", "127.0.0.1:2379"),
-            ("127.0.0.1:2181/chroot", "127.0.0.1:2181"),
-        ] {
-            assert_eq!(authority(address), server);
-        }
     }
 }
